@@ -1,0 +1,235 @@
+"""Imports and exports the book files of ``tracker.bookfile``: idempotent in, every run of equal prices out."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, RowMapping, func, insert, select
+
+from engine.offers import AVAILABILITIES
+from engine.rates import TOKEN_KINDS
+from tracker.book import IMPORTED
+from tracker.bookfile import OFFER_COLUMNS, RATE_COLUMNS, Dated, read_book_files
+from tracker.catalogue import Catalogue
+from tracker.database import reading, writing
+from tracker.rows import OfferRow, RateRow, columns, from_ms, identity, row_from, to_ms, unscaled
+from tracker.store import OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP, add_dimensions, gone_column, insert_new
+from tracker.tables import RATE_SCALE, RENT_SCALE
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import did."""
+
+    rows: int
+    new_points: int
+
+
+def book_digest(folder: Path) -> str:
+    """Hash of the book files in ``folder``."""
+    digest = hashlib.sha256()
+    for name in ("offers.csv", "rates.csv"):
+        path = folder / name
+        digest.update(path.read_bytes() if path.exists() else b"")
+    return digest.hexdigest()
+
+
+def import_book(db: Engine, folder: Path, catalogue: Catalogue, now: datetime) -> Imported:
+    """Add the rows of ``folder`` to the history, all or none; rows that are there already change nothing."""
+    dated = read_book_files(folder, catalogue)
+    with writing(db) as connection:
+        new = _add(connection, dated, now)
+        _mark(connection, book_digest(folder), len(dated), now)
+    return Imported(len(dated), new)
+
+
+def import_dated(db: Engine, dated: Sequence[Dated], now: datetime) -> Imported:
+    """Add dated rows to the history, all or none; rows that are there already change nothing."""
+    with writing(db) as connection:
+        return Imported(len(dated), _add(connection, dated, now))
+
+
+def _add(connection: Connection, dated: Sequence[Dated], now: datetime) -> int:
+    new = _import(connection, dated, OFFER, OFFER_POINT, "offer_id") + _import(connection, dated, RATE, RATE_POINT, "rate_id")
+    _cover(connection, dated, now)
+    return new
+
+
+def starter_is_loaded(connection: Connection, folder: Path) -> bool:
+    """Whether exactly this book was imported before."""
+    found = select(SWEEP.c.id).where(SWEEP.c.source == IMPORTED, SWEEP.c.input_hash == book_digest(folder))
+    return connection.scalar(found.limit(1)) is not None
+
+
+def _import(connection: Connection, dated: Sequence[Dated], dimension: Any, point: Any, link: str) -> int:
+    kind = OfferRow if dimension is OFFER else RateRow
+    mine = [entry for entry in dated if isinstance(entry.row, kind)]
+    keys = [identity(IMPORTED + entry.origin, entry.row) for entry in mine]
+    wanted = {
+        key: {"key": key, "source": IMPORTED + e.origin, "origin": e.origin, **columns(e.row)} for key, e in zip(keys, mine, strict=True)
+    }
+    ids = add_dimensions(connection, dimension, list(wanted.values()))
+    points = {(p[link], p["at"]): p for key, entry in zip(keys, mine, strict=True) for p in _points(entry, link, ids[key], point)}
+    if not points:
+        return 0
+    before = _count(connection, point)
+    connection.execute(insert_new(connection, point), list(points.values()))
+    return _count(connection, point) - before
+
+
+def _count(connection: Connection, table: Any) -> int:
+    return connection.scalar(select(func.count()).select_from(table)) or 0
+
+
+def _points(entry: Dated, link: str, id_: int, point: Any) -> Iterator[dict[str, Any]]:
+    """The first and the last sighting of a price, and its end."""
+    stated = {name: getattr(entry.row, name) for name in entry.row.VALUES} | ({} if point is OFFER_POINT else {"gone": False})
+    for at in sorted({entry.since, entry.seen_at}):
+        yield {link: id_, "at": at, **stated}
+    if entry.gone_at is not None:
+        empty = dict.fromkeys(entry.row.VALUES, None) | ({"availability": 0} if point is OFFER_POINT else {"gone": True})
+        yield {link: id_, "at": entry.gone_at, **empty}
+
+
+def _cover(connection: Connection, dated: Sequence[Dated], now: datetime) -> None:
+    """One coverage row an origin: imported rows vouch for themselves only."""
+    last: dict[str, int] = {}
+    rows: dict[str, int] = {}
+    for entry in dated:
+        last[entry.origin] = max(last.get(entry.origin, 0), entry.seen_at)
+        rows[entry.origin] = rows.get(entry.origin, 0) + 1
+    found = [_coverage_row(IMPORTED + origin, at, rows[origin], now, "") for origin, at in last.items()]
+    if found:
+        connection.execute(insert_new(connection, SWEEP), found)
+
+
+def _mark(connection: Connection, digest: str, rows: int, now: datetime) -> None:
+    if connection.scalar(select(SWEEP.c.id).where(SWEEP.c.source == IMPORTED, SWEEP.c.input_hash == digest).limit(1)) is None:
+        connection.execute(insert(SWEEP).values(**_coverage_row(IMPORTED, to_ms(now), rows, now, digest)))
+
+
+def _coverage_row(source: str, at: int, rows: int, now: datetime, digest: str) -> dict[str, Any]:
+    return {
+        "source": source, "at": at, "recorded_at": now, "started_at": now, "finished_at": now, "status": "ok", "complete": False,
+        "rows": rows, "changed": 0, "skipped": "{}", "bytes": 0, "input_hash": digest, "error": "",
+    }  # fmt: skip
+
+
+def export_book(db: Engine, folder: Path) -> tuple[int, int]:
+    """Write every run of equal prices as ``offers.csv`` and ``rates.csv``; returns the number of offer and rate rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with reading(db) as connection:
+        covered = _covered(connection)
+        offers = [_offer_cells(run) for run in _runs(connection, OFFER, covered)]
+        rates = [_rate_cells(run) for run in _runs(connection, RATE, covered)]
+    _write(folder / "offers.csv", OFFER_COLUMNS, offers)
+    _write(folder / "rates.csv", RATE_COLUMNS, rates)
+    return len(offers), len(rates)
+
+
+def _write(path: Path, header: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+    """Rows in a stable order, so that equal books are equal files; replaced whole, never half written."""
+    ordered = sorted(rows, key=lambda row: [str(row[name]) for name in header])
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, header, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(ordered)
+    temporary.replace(path)
+
+
+def _covered(connection: Connection) -> dict[str, list[int]]:
+    """Moments each source was covered whole, ascending."""
+    moments: dict[str, list[int]] = {}
+    query = (
+        select(SWEEP.c.source, SWEEP.c.at).where(SWEEP.c.complete.is_(True), SWEEP.c.status.in_(("ok", "unchanged"))).order_by(SWEEP.c.at)
+    )
+    for source, at in connection.execute(query):
+        moments.setdefault(source, []).append(at)
+    return moments
+
+
+def _runs(connection: Connection, dimension: Any, covered: Mapping[str, Sequence[int]]) -> Iterator[Dated]:
+    """Every stretch of equal values of every offer or rate, with its first and last sighting and its end."""
+    point, link, kind = (OFFER_POINT, "offer_id", OfferRow) if dimension is OFFER else (RATE_POINT, "rate_id", RateRow)
+    query = (
+        select(dimension, *(point.c[n] for n in kind.VALUES), point.c.at.label("moment"), gone_column(point).label("is_gone"))
+        .join(point, point.c[link] == dimension.c.id)
+        .order_by(dimension.c.id, point.c.at)
+    )
+    open_run: tuple[RowMapping, int, int] | None = None  # found, since, last own sighting
+    for found in connection.execute(query).mappings():
+        same_offer = open_run is not None and open_run[0]["id"] == found["id"]
+        if open_run is not None and same_offer and not found["is_gone"] and _equal(kind, open_run[0], found):
+            open_run = (open_run[0], open_run[1], found["moment"])
+            continue
+        if open_run is not None:
+            yield _run(kind, open_run, found if same_offer else None, covered)
+        open_run = None if found["is_gone"] else (found, found["moment"], found["moment"])
+    if open_run is not None:
+        yield _run(kind, open_run, None, covered)
+
+
+def _equal(kind: type[OfferRow] | type[RateRow], one: RowMapping, other: RowMapping) -> bool:
+    return all(one[name] == other[name] for name in kind.VALUES)
+
+
+def _run(
+    kind: type[OfferRow] | type[RateRow],
+    run: tuple[RowMapping, int, int],
+    following: RowMapping | None,
+    covered: Mapping[str, Sequence[int]],
+) -> Dated:
+    found, since, own = run
+    moments = covered.get(found["source"], ())
+    end = len(moments) if following is None else bisect_left(moments, following["moment"])
+    seen_at = max(own, moments[end - 1] if end else own)
+    gone_at = following["moment"] if following is not None and following["is_gone"] else None
+    return Dated(row_from(kind, found), found["origin"], since, seen_at, gone_at)
+
+
+def _moment(at: int | None) -> str:
+    """ISO time, as short as it is exact; empty for none."""
+    if at is None:
+        return ""
+    when = from_ms(at).isoformat().replace("+00:00", "Z")
+    return when.removesuffix("T00:00:00Z")
+
+
+def _span_cells(run: Dated) -> dict[str, object]:
+    return {
+        "valid_from": _moment(run.since), "seen_at": _moment(run.seen_at), "gone_at": _moment(run.gone_at),
+        "source": run.origin, "source_url": run.row.source_url,
+    }  # fmt: skip
+
+
+def _offer_cells(run: Dated) -> dict[str, object]:
+    row = run.row
+    assert isinstance(row, OfferRow)
+    return _span_cells(run) | {
+        "provider": row.provider, "sku": row.sku, "region": row.region, "gpu": row.gpu, "gpu_count": row.gpu_count,
+        "max_gpu_count": "" if row.max_gpu_count is None else row.max_gpu_count, "tier": row.tier, "term_months": row.term_months,
+        "trust": row.trust, "availability": AVAILABILITIES[row.availability], "price_kind": row.price_kind,
+        "interconnect": row.interconnect,
+        "is_slice": str(row.is_slice).lower(), "currency": row.currency, "price_per_hour": f"{unscaled(row.price, RENT_SCALE):f}",
+        "announced_from": _moment(row.valid_from),
+    }  # fmt: skip
+
+
+def _rate_cells(run: Dated) -> dict[str, object]:
+    row = run.row
+    assert isinstance(row, RateRow)
+    prices = {kind: "" if (value := getattr(row, kind)) is None else f"{unscaled(value, RATE_SCALE):f}" for kind in TOKEN_KINDS}
+    return _span_cells(run) | prices | {
+        "provider": row.provider, "source_model": row.source_model, "model": row.model, "sku": row.sku, "region": row.region,
+        "currency": row.currency, "min_prompt_tokens": row.min_prompt_tokens, "tier_inclusive": str(row.tier_inclusive).lower(),
+        "hours_utc": row.hours_utc, "weekdays": row.weekdays,
+        "in_force_from": _moment(row.valid_from), "in_force_to": _moment(row.valid_to),
+    }  # fmt: skip

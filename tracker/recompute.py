@@ -1,0 +1,157 @@
+"""From the book to answers: reads it, calls the engine, and gives back one immutable snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import Connection, Engine
+
+from engine.breakeven import BreakEven, workload_break_even
+from engine.fits import Fit, Need
+from engine.models import ModelSpec
+from engine.offers import GpuOffer, OfferPolicy
+from engine.policies import FitPolicy
+from engine.rate_choice import RateChoice, RateRanking, cheapest_rate
+from engine.rates import TokenRate
+from engine.setups import Ranking, Setup, SetupPolicy, rank_setups
+from engine.sizing import feasible_fits
+from engine.verdicts import Verdict, verdict
+from engine.workloads import Workload
+from tracker.book import Book, read_book
+from tracker.database import reading
+from tracker.health import source_health
+from tracker.snapshot import ModelAnswer, Snapshot
+from tracker.workloads import rate_policy
+from tracker.world import World
+
+
+@dataclass(slots=True)
+class Sizer:
+    """Remembers which GPUs hold which model: that depends on facts alone, so it is worked out once a start."""
+
+    world: World
+    _known: dict[tuple[str, Need, FitPolicy], tuple[Fit, ...]] = field(default_factory=dict)
+
+    def fits(self, model: ModelSpec, need: Need, policy: FitPolicy) -> tuple[Fit, ...]:
+        """Fits and near misses of a model over all GPUs and formats."""
+        key = (model.id, need, policy)
+        if key not in self._known:
+            catalogue = self.world.catalogue
+            self._known[key] = feasible_fits(model, catalogue.gpus.values(), tuple(catalogue.formats.values()), need, policy)
+        return self._known[key]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked of the book about one model."""
+
+    workload: Workload
+    policy: FitPolicy
+    need: Need
+    offers: OfferPolicy
+    skus: tuple[str, ...]
+
+
+def default_question(world: World, workload: str = "", policy: str = "") -> Question:
+    """What ``tracker.toml`` asks: at least one session of the workload's context must fit; capacity decides how many more."""
+    track = world.settings.track
+    asked = world.workload(workload)
+    return Question(
+        workload=asked,
+        policy=world.policy(policy),
+        need=Need(context=asked.context, sessions=track.sessions),
+        offers=OfferPolicy(tiers=track.tiers, trusts=track.trusts),
+        skus=track.skus,
+    )
+
+
+def recompute(db: Engine, world: World, sizer: Sizer, at: datetime) -> Snapshot:
+    """All answers for the tracked models, from what the book holds at ``at``."""
+    with reading(db) as connection:
+        return snapshot_of(connection, world, sizer, at)
+
+
+def snapshot_of(connection: Connection, world: World, sizer: Sizer, at: datetime) -> Snapshot:
+    """The same within an open transaction."""
+    book = read_book(connection, at, world.config.sources)
+    question = default_question(world)
+    return Snapshot(
+        at=at,
+        book=book,
+        answers=tuple(answer(world, sizer, book, world.model(name), question) for name in world.settings.track.models),
+        sources=source_health(connection, world.config.sources, at),
+    )
+
+
+def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Question) -> ModelAnswer:
+    """The cheapest setup, the cheapest rate and what they say about the workload."""
+    fits = sizer.fits(model, question.need, question.policy)
+    fresh, shown = _rankings(world, model, fits, book, question)
+    rates, rate_fresh = _rates(world, model, book, question)
+    setup, rate = shown.best, rates.cheapest
+    point = _break_even(question.workload, setup, rate)
+    return ModelAnswer(
+        model=model,
+        workload=question.workload,
+        policy=question.policy.name,
+        fresh=fresh,
+        setup=setup,
+        setup_fresh=setup is not None and fresh.best is not None,
+        indicative=shown.best_indicative,
+        per_gpu=shown.per_gpu(),
+        rates=rates,
+        rate=rate,
+        rate_fresh=rate is not None and rate_fresh,
+        break_even=point,
+        verdict=_verdict(point, question.workload),
+        why_not=_why_not(setup, rate, fits),
+    )
+
+
+def _rankings(world: World, model: ModelSpec, fits: tuple[Fit, ...], book: Book, question: Question) -> tuple[Ranking, Ranking]:
+    """The ranking of fresh offers, and the one to show: of everything known where nothing fresh holds the model."""
+
+    def ranked(offers: Iterable[GpuOffer]) -> Ranking:
+        return rank_setups(model, fits, offers, world.catalogue.formats, SetupPolicy(offers=question.offers))
+
+    whole = [entry for entry in book.offers if not entry.is_slice]
+    fresh = ranked(entry.value for entry in whole if entry.fresh)
+    return fresh, fresh if fresh.best is not None else ranked(entry.value for entry in whole)
+
+
+def _rates(world: World, model: ModelSpec, book: Book, question: Question) -> tuple[RateRanking, bool]:
+    """Rates from fresh prices, else from all known ones; and whether they are fresh."""
+    policy = rate_policy(model, world.providers, question.skus, world.settings.track.rate_sources)
+
+    def ranked(rates: Iterable[TokenRate]) -> RateRanking:
+        return cheapest_rate(rates, model.id, book.at, question.workload, policy)
+
+    fresh = ranked(entry.value for entry in book.rates if entry.fresh)
+    return (fresh, True) if fresh.cheapest is not None else (ranked(entry.value for entry in book.rates), False)
+
+
+def _break_even(workload: Workload, setup: Setup | None, rate: RateChoice | None) -> BreakEven | None:
+    if setup is None or rate is None:
+        return None
+    stated = workload.stated_capacity(model=setup.model, gpu=setup.gpu, gpu_count=setup.gpu_count_rented, weight_format=setup.weight_format)
+    return workload_break_even(
+        workload,
+        rate.bill,
+        replica_usd_per_month=setup.usd_per_month,
+        capacity_requests_per_month=stated.requests_per_month if stated else None,
+    )
+
+
+def _verdict(point: BreakEven | None, workload: Workload) -> Verdict | None:
+    return None if point is None else verdict(point, workload.tokens_per_month)
+
+
+def _why_not(setup: Setup | None, rate: RateChoice | None, fits: tuple[Fit, ...]) -> str:
+    parts = []
+    if setup is None:
+        parts.append("no offer in the book holds it" if any(fit.fits for fit in fits) else "no GPU we know holds it")
+    if rate is None:
+        parts.append("no API rate in the book")
+    return "; ".join(parts)

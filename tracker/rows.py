@@ -1,0 +1,142 @@
+"""Resolved prices on their way into and out of the database, in its scaled integers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import ClassVar
+
+from sqlalchemy import RowMapping
+
+from engine.offers import AVAILABILITIES
+from engine.rates import TOKEN_KINDS, TokenPrices
+from tracker.tables import MAX_SCALED, RATE_SCALE, RENT_SCALE
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def to_ms(when: datetime) -> int:
+    """Milliseconds since 1970 of an aware time, exactly (no float)."""
+    if when.tzinfo is None:
+        raise ValueError(f"time {when} has no zone; times are aware UTC")
+    return (when - EPOCH) // timedelta(milliseconds=1)
+
+
+def from_ms(at: int) -> datetime:
+    """The aware UTC time of that many milliseconds since 1970."""
+    return EPOCH + timedelta(milliseconds=at)
+
+
+def scaled(value: Decimal, scale: int) -> int:
+    """``value`` as the whole number of 1/``scale`` that the database keeps, half-even; ValueError when it does not fit."""
+    whole = int((value * scale).to_integral_value(rounding=ROUND_HALF_EVEN))
+    if abs(whole) > MAX_SCALED:
+        raise ValueError(f"{value} is larger than the database holds")
+    return whole
+
+
+def unscaled(whole: int, scale: int) -> Decimal:
+    """The exact decimal of a stored number, without trailing zeros beyond what it needs."""
+    value = (Decimal(whole) / scale).normalize()
+    return value.quantize(Decimal(1)) if value == value.to_integral_value() else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferRow:
+    """One offer at one moment: identity, description, and the values whose change is a point."""
+
+    provider: str
+    sku: str
+    region: str
+    gpu: str
+    gpu_count: int
+    tier: str
+    term_months: int = 0  # 0: no term
+    trust: str
+    currency: str
+    valid_from: int | None = None
+    is_slice: bool = False
+    price_kind: str = "list"
+    interconnect: str = "unknown"
+    source_url: str = ""
+    price: int  # whole offer an hour in 1e-9 of ``currency``
+    availability: int = AVAILABILITIES.index("unknown")
+    max_gpu_count: int | None = None
+
+    IDENTITY: ClassVar[tuple[str, ...]] = (
+        "provider",
+        "sku",
+        "region",
+        "gpu",
+        "gpu_count",
+        "tier",
+        "term_months",
+        "trust",
+        "currency",
+        "valid_from",
+    )
+    DESCRIPTION: ClassVar[tuple[str, ...]] = ("is_slice", "price_kind", "interconnect", "source_url")
+    VALUES: ClassVar[tuple[str, ...]] = ("price", "availability", "max_gpu_count")
+
+    @property
+    def native_per_hour(self) -> Decimal:
+        """Price of the whole offer an hour, in ``currency``."""
+        return unscaled(self.price, RENT_SCALE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateRow:
+    """One token rate at one moment. Prices in 1e-12 of ``currency`` per Mtok; None is unknown."""
+
+    provider: str
+    source_model: str
+    model: str
+    sku: str = "standard"
+    region: str = ""
+    currency: str
+    min_prompt_tokens: int = 0
+    tier_inclusive: bool = False
+    hours_utc: str = ""
+    weekdays: str = ""
+    valid_from: int | None = None
+    source_url: str = ""
+    input: int | None = None
+    cache_read: int | None = None
+    cache_write_5m: int | None = None
+    cache_write_1h: int | None = None
+    output: int | None = None
+    valid_to: int | None = None
+
+    IDENTITY: ClassVar[tuple[str, ...]] = (
+        "provider", "source_model", "model", "sku", "region", "currency",
+        "min_prompt_tokens", "tier_inclusive", "hours_utc", "weekdays", "valid_from",
+    )  # fmt: skip
+    DESCRIPTION: ClassVar[tuple[str, ...]] = ("source_url",)
+    VALUES: ClassVar[tuple[str, ...]] = (*TOKEN_KINDS, "valid_to")
+
+    @property
+    def native(self) -> TokenPrices:
+        """Prices per Mtok in ``currency``."""
+        return TokenPrices(**{k: None if (v := getattr(self, k)) is None else unscaled(v, RATE_SCALE) for k in TOKEN_KINDS})
+
+
+def identity(source: str, row: OfferRow | RateRow) -> str:
+    """The stable key of what ``row`` is a price of, within ``source``; a price never enters it."""
+    return json.dumps([source, *(getattr(row, name) for name in row.IDENTITY)], ensure_ascii=False, separators=(",", ":"))
+
+
+def values(row: OfferRow | RateRow) -> tuple[int | None, ...]:
+    """What a change point keeps of ``row``."""
+    return tuple(getattr(row, name) for name in row.VALUES)
+
+
+def columns(row: OfferRow | RateRow) -> dict[str, object]:
+    """Identity and description of ``row`` as column values."""
+    return {name: getattr(row, name) for name in (*row.IDENTITY, *row.DESCRIPTION)}
+
+
+def row_from(kind: type[OfferRow] | type[RateRow], found: RowMapping) -> OfferRow | RateRow:
+    """A row of ``kind`` from a joined dimension and point."""
+    return kind(**{f.name: found[f.name] for f in fields(kind)})

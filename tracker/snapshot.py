@@ -1,0 +1,87 @@
+"""All current results as one immutable value: what ``/metrics``, the page, the API and the command line show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from engine.breakeven import BreakEven
+from engine.models import ModelSpec
+from engine.rate_choice import RateChoice, RateRanking
+from engine.setups import Ranking, Setup
+from engine.verdicts import Verdict
+from engine.workloads import Workload
+from tracker.book import Book
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceHealth:
+    """How a source did. Times are aware UTC; None is never."""
+
+    id: str
+    kind: str
+    enabled: bool
+    off_reason: str  # why it is off; empty when it is on
+    last_attempt: datetime | None
+    last_success: datetime | None
+    status: str  # ok, unchanged, failed, never
+    rows: int
+    skipped: Mapping[str, int]
+    duration_s: float
+    bytes: int
+    error: str
+    max_age_hours: float
+    sweeps: int
+    failures: int
+    stale: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAnswer:
+    """The answer for one model, workload and memory policy.
+
+    ``fresh`` is ranked from prices within their age limits; ``setup`` and ``rate`` fall back to the last known ones, and
+    ``setup_fresh`` and ``rate_fresh`` say so. Only fresh figures may leave as metrics or alerts.
+    """
+
+    model: ModelSpec
+    workload: Workload
+    policy: str
+    fresh: Ranking
+    setup: Setup | None
+    setup_fresh: bool
+    indicative: Setup | None
+    per_gpu: tuple[Setup, ...]
+    rates: RateRanking
+    rate: RateChoice | None
+    rate_fresh: bool
+    break_even: BreakEven | None
+    verdict: Verdict | None
+    why_not: str  # what is missing for an answer; empty when nothing is
+
+    @property
+    def all_fresh(self) -> bool:
+        """Whether rent and rate are both within their age limits."""
+        return self.setup_fresh and self.rate_fresh
+
+    @property
+    def seen_at(self) -> datetime | None:
+        """The oldest price the answer stands on."""
+        moments = [part.seen_at for part in (self.setup, self.rate.rate if self.rate else None) if part is not None]
+        return min(moments, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything worked out from the book at one moment."""
+
+    at: datetime
+    book: Book
+    answers: tuple[ModelAnswer, ...]
+    sources: tuple[SourceHealth, ...]
+
+    @property
+    def newest_price_at(self) -> datetime | None:
+        """When any price was last seen live."""
+        return max((s.last_success for s in self.sources if s.last_success is not None and s.kind != "fx"), default=None)

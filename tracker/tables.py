@@ -1,0 +1,172 @@
+"""Tables, as SQLModel. Dimensions say what a price is of, points say when it changed, a sweep says what was covered.
+
+Money is kept as scaled integers (exact on SQLite and PostgreSQL): rents in 1e-9 of the native currency an hour, token
+prices in 1e-12 of it per Mtok. ``at`` is the moment of observation in milliseconds since 1970, UTC, so that points stay
+small; every other time is an aware UTC datetime. ``valid_to`` and ``last_seen`` are derived, never written each sweep.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+
+from sqlalchemy import BigInteger, Column, LargeBinary, SmallInteger, Text, UniqueConstraint
+from sqlmodel import Field, SQLModel
+
+RENT_SCALE = 10**9
+RATE_SCALE = 10**12
+FX_SCALE = 10**9
+MAX_SCALED = 2**63 - 1
+
+
+class Sweep(SQLModel, table=True):
+    """One run of one source. ``complete`` sweeps vouch for every offer of the source, imported ones for their own points."""
+
+    __table_args__ = (UniqueConstraint("source", "at"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    source: str = Field(index=True)
+    at: int = Field(sa_type=BigInteger)
+    recorded_at: datetime
+    started_at: datetime
+    finished_at: datetime
+    status: str  # ok, unchanged, failed
+    complete: bool
+    rows: int
+    changed: int
+    skipped: str = Field(sa_column=Column(Text, nullable=False))  # JSON: reason -> count
+    bytes: int = Field(sa_type=BigInteger)
+    input_hash: str
+    error: str = Field(sa_column=Column(Text, nullable=False))
+
+
+class StoredPage(SQLModel, table=True):
+    """Last response of one URL of a source, so that an unchanged page costs a 304 and no parsing."""
+
+    __tablename__ = "page"
+
+    source: str = Field(primary_key=True)
+    url: str = Field(primary_key=True)
+    etag: str
+    last_modified: str
+    headers: str = Field(sa_column=Column(Text, nullable=False))  # JSON of those a parser pages by
+    body: bytes = Field(sa_column=Column(LargeBinary, nullable=False))  # zlib
+    fetched_at: datetime
+
+
+class Offer(SQLModel, table=True):
+    """What a rental price is of. ``key`` joins its identity; the other columns may be corrected in place."""
+
+    id: int | None = Field(default=None, primary_key=True)
+    key: str = Field(unique=True)
+    source: str = Field(index=True)
+    origin: str  # who told: the source, or the origin named by an imported row
+    provider: str
+    sku: str
+    region: str
+    gpu: str = Field(index=True)
+    gpu_count: int
+    tier: str
+    term_months: int
+    trust: str
+    currency: str
+    valid_from: int | None = Field(sa_type=BigInteger)  # ms, inclusive; set for an announced price
+    is_slice: bool
+    price_kind: str
+    interconnect: str
+    source_url: str
+
+
+class OfferPoint(SQLModel, table=True):
+    """A change of an offer: its price from ``at`` on; None is gone."""
+
+    __tablename__ = "offer_point"
+    __table_args__ = {"sqlite_with_rowid": False}
+
+    offer_id: int = Field(primary_key=True, foreign_key="offer.id")
+    at: int = Field(primary_key=True, sa_type=BigInteger)
+    price: int | None = Field(sa_type=BigInteger)  # whole offer an hour, 1e-9 native
+    availability: int = Field(sa_type=SmallInteger)
+    max_gpu_count: int | None = Field(sa_type=SmallInteger)
+
+
+class Rate(SQLModel, table=True):
+    """What a token price is of."""
+
+    id: int | None = Field(default=None, primary_key=True)
+    key: str = Field(unique=True)
+    source: str = Field(index=True)
+    origin: str
+    provider: str
+    source_model: str
+    model: str = Field(index=True)
+    sku: str
+    region: str
+    currency: str
+    min_prompt_tokens: int
+    tier_inclusive: bool
+    hours_utc: str
+    weekdays: str
+    valid_from: int | None = Field(sa_type=BigInteger)  # ms, inclusive
+    source_url: str
+
+
+class RatePoint(SQLModel, table=True):
+    """A change of a rate: its prices from ``at`` on, in 1e-12 native per Mtok; ``gone`` when the source no longer lists it."""
+
+    __tablename__ = "rate_point"
+    __table_args__ = {"sqlite_with_rowid": False}
+
+    rate_id: int = Field(primary_key=True, foreign_key="rate.id")
+    at: int = Field(primary_key=True, sa_type=BigInteger)
+    gone: bool
+    input: int | None = Field(sa_type=BigInteger)
+    cache_read: int | None = Field(sa_type=BigInteger)
+    cache_write_5m: int | None = Field(sa_type=BigInteger)
+    cache_write_1h: int | None = Field(sa_type=BigInteger)
+    output: int | None = Field(sa_type=BigInteger)
+    valid_to: int | None = Field(sa_type=BigInteger)  # ms, exclusive
+
+
+class Unmapped(SQLModel, table=True):
+    """A name no alias knows: listed, never guessed."""
+
+    source: str = Field(primary_key=True)
+    kind: str = Field(primary_key=True)  # gpu, model
+    name: str = Field(primary_key=True)
+    first_seen: datetime
+    last_seen: datetime
+
+
+class FxRate(SQLModel, table=True):
+    """Reference rate of one day: ``rate`` / 1e9 units of ``currency`` for one EUR."""
+
+    __tablename__ = "fx"
+
+    currency: str = Field(primary_key=True)
+    day: date = Field(primary_key=True)
+    rate: int = Field(sa_type=BigInteger)
+    origin: str
+
+
+class Alert(SQLModel, table=True):
+    """An alert: told once per ``key``, kept with what it said and whether a channel took it."""
+
+    id: int | None = Field(default=None, primary_key=True)
+    key: str = Field(unique=True)
+    kind: str
+    subject: str = Field(index=True)
+    fired_at: datetime
+    body: str = Field(sa_column=Column(Text, nullable=False))  # JSON
+    delivery: str  # stored, delivered, failed
+    attempts: int
+    delivered_at: datetime | None
+    last_error: str = Field(sa_column=Column(Text, nullable=False))
+
+
+class Baseline(SQLModel, table=True):
+    """What was last told of a subject, so that a change is measured against that and not against the last look."""
+
+    subject: str = Field(primary_key=True)
+    price: int = Field(sa_type=BigInteger)  # USD an hour in 1e-9
+    body: str = Field(sa_column=Column(Text, nullable=False))  # JSON of the setup
+    set_at: datetime

@@ -1,0 +1,190 @@
+"""HTTP: reads the current snapshot and nothing else; ``/readyz`` alone asks the database."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from tracker.book import Listed
+from tracker.database import reading
+from tracker.errors import UnknownName
+from tracker.metrics import render
+from tracker.plain import as_json, plain
+from tracker.present import HEADER, rows, source_line
+from tracker.snapshot import ModelAnswer, Snapshot
+from tracker.world import World
+
+CSP = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+HEADERS = {"Content-Security-Policy": CSP, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+STYLE = Path(__file__).parent / "style.css"
+
+
+class Served(Protocol):
+    """What the web needs of the daemon."""
+
+    world: World
+    db: Engine
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The current results."""
+
+
+def make_app(served: Served) -> FastAPI:
+    """The application over a running daemon."""
+    app = FastAPI(title="breakeven", docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json")
+    app.middleware("http")(_secured)
+    _operations(app, served)
+    _page(app, served)
+    _api(app, served)
+    return app
+
+
+async def _secured(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    response = await call_next(request)
+    response.headers.update(HEADERS)
+    return response
+
+
+def _operations(app: FastAPI, served: Served) -> None:
+    @app.get("/metrics", include_in_schema=False)
+    def metrics(request: Request) -> Response:
+        body, content_type = render(lambda: served.snapshot, request.headers.get("accept", ""))
+        return Response(body, headers={"Content-Type": content_type})
+
+    @app.get("/healthz", include_in_schema=False)
+    def healthz() -> PlainTextResponse:
+        return PlainTextResponse("ok\n")
+
+    @app.get("/readyz", include_in_schema=False)
+    def readyz() -> Response:
+        try:
+            with reading(served.db) as connection:
+                connection.execute(text("select version_num from alembic_version"))
+        except SQLAlchemyError as error:
+            return _json({"ready": False, "reason": f"database: {type(error).__name__}"}, status=503)
+        return _json({"ready": True, "snapshot_at": served.snapshot.at})
+
+
+def _page(app: FastAPI, served: Served) -> None:
+    pages = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=select_autoescape(), undefined=StrictUndefined
+    )  # fmt: skip
+
+    @app.get("/", include_in_schema=False)
+    def index() -> HTMLResponse:
+        now = served.snapshot
+        sources = [source_line(source, now.at) for source in now.sources]
+        workload, track = served.world.workload(), served.world.settings.track
+        page = pages.get_template("index.html")
+        return HTMLResponse(
+            page.render(header=HEADER, rows=rows(now), sources=sources, at=now.at, workload=workload, track=track)
+        )  # fmt: skip
+
+    @app.get("/style.css", include_in_schema=False)
+    def style() -> Response:
+        return Response(STYLE.read_bytes(), headers={"Content-Type": "text/css; charset=utf-8", "Cache-Control": "max-age=3600"})
+
+    @app.get("/favicon.ico", include_in_schema=False)
+    def favicon() -> Response:
+        return Response(status_code=204)
+
+
+def _api(app: FastAPI, served: Served) -> None:
+    @app.get("/api/v1/models")
+    def models() -> Response:
+        """Every tracked model: cheapest setup, rate, break-even and verdict."""
+        return _json({"at": served.snapshot.at, "models": [answer_facts(answer) for answer in served.snapshot.answers]})
+
+    @app.get("/api/v1/models/{model}")
+    def model(model: str) -> Response:
+        """One tracked model."""
+        for answer in served.snapshot.answers:
+            if answer.model.id == model:
+                return _json({"at": served.snapshot.at, **answer_facts(answer)})
+        raise HTTPException(404, detail=_unknown(served, model))
+
+    @app.get("/api/v1/offers")
+    def offers(gpu: str = "", provider: str = "") -> Response:
+        """Rental offers of the book, cheapest per GPU first."""
+        found = [o for o in served.snapshot.book.offers if gpu in ("", o.value.gpu) and provider in ("", o.value.provider)]
+        found.sort(key=lambda o: (o.value.usd_per_gpu_hour, o.value.provider, o.value.sku))
+        return _json({"at": served.snapshot.at, "offers": [listed_facts(entry) for entry in found]})
+
+    @app.get("/api/v1/rates")
+    def rates(model: str = "", provider: str = "") -> Response:
+        """Token rates in force."""
+        found = [r for r in served.snapshot.book.rates if model in ("", r.value.model) and provider in ("", r.value.provider)]
+        return _json({"at": served.snapshot.at, "rates": [listed_facts(entry) for entry in found]})
+
+    @app.get("/api/v1/sources")
+    def sources() -> Response:
+        """How each source is doing."""
+        return _json({"at": served.snapshot.at, "sources": served.snapshot.sources})
+
+
+def _unknown(served: Served, model: str) -> str:
+    try:
+        served.world.model(model)
+    except UnknownName as error:
+        return str(error)
+    return f"model {model!r} is known but not tracked; name it in [track] models of tracker.toml"
+
+
+def listed_facts(entry: Listed[Any]) -> dict[str, Any]:
+    """An offer or rate with its freshness, as JSON values."""
+    facts: dict[str, Any] = plain(entry.value)
+    return facts | {"fresh": entry.fresh, "imported": entry.imported, "origin": entry.origin}
+
+
+def answer_facts(answer: ModelAnswer) -> dict[str, Any]:
+    """An answer as JSON values, with the offer and the rate it stands on."""
+    setup, rate, point, verdict = answer.setup, answer.rate, answer.break_even, answer.verdict
+    return {
+        "model": answer.model.id,
+        "workload": answer.workload.id,
+        "policy": answer.policy,
+        "setup": None if setup is None else setup_plain(answer, setup),
+        "per_gpu": [setup_plain(answer, other) for other in answer.per_gpu],
+        "rate": None
+        if rate is None
+        else {
+            "fresh": answer.rate_fresh,
+            "usd_per_mtok": plain(rate.usd_per_mtok),
+            "usd_per_month": plain(rate.usd_per_month),
+            "upper_bound": rate.bill.cost.upper_bound,
+            "prices": plain(rate.prices),
+            "rate": plain(rate.rate),
+        },
+        "break_even": None if point is None else {k: v for k, v in plain(point).items() if k not in ("terms", "receipt")},
+        "verdict": plain(verdict),
+        "why_not": answer.why_not,
+    }
+
+
+def setup_plain(answer: ModelAnswer, setup: Any) -> dict[str, Any]:
+    """A setup as JSON values."""
+    return {
+        "fresh": answer.setup_fresh,
+        "kind": setup.kind,
+        "gpu": setup.gpu,
+        "gpu_count_needed": setup.gpu_count_needed,
+        "gpu_count_rented": setup.gpu_count_rented,
+        "machines": setup.machines,
+        "weight_format": setup.weight_format,
+        "tight": setup.fit.tight,
+        "usd_per_hour": plain(setup.usd_per_hour),
+        "usd_per_month": plain(setup.usd_per_month),
+        "offer": plain(setup.offer),
+    }
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(as_json(value) + "\n", status_code=status, headers={"Content-Type": "application/json"})

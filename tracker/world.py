@@ -1,0 +1,84 @@
+"""Everything read from configuration at start, checked against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.models import ModelSpec
+from engine.policies import POLICIES, FitPolicy
+from engine.workloads import Workload
+from tracker.catalogue import Catalogue, load_catalogue
+from tracker.config import Config, Settings, load_config
+from tracker.errors import ConfigError, UnknownName, did_you_mean
+from tracker.scrapers import scraper_module
+from tracker.workloads import Provider, find_workload, load_providers, load_workloads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Configuration and facts of one start; never changes while the program runs."""
+
+    config: Config
+    catalogue: Catalogue
+    workloads: Mapping[str, Workload]
+    providers: Mapping[str, Provider]
+    provider_ids: Mapping[str, str]  # every known spelling -> id
+
+    @property
+    def settings(self) -> Settings:
+        """``tracker.toml``."""
+        return self.config.settings
+
+    def model(self, name: str) -> ModelSpec:
+        """The model of that id; UnknownName with the closest one."""
+        if name not in self.catalogue.models:
+            raise UnknownName(f"no model named {name!r}{did_you_mean(name, self.catalogue.models)}; one file each in config/models")
+        return self.catalogue.models[name]
+
+    def gpu(self, name: str) -> str:
+        """``name`` if it is a GPU's id; UnknownName with the closest one."""
+        if name not in self.catalogue.gpus:
+            raise UnknownName(f"no GPU named {name!r}{did_you_mean(name, self.catalogue.gpus)}; gpus.toml has them all")
+        return name
+
+    def workload(self, name: str = "") -> Workload:
+        """The workload of that id, or the default one."""
+        return find_workload(self.workloads, name or self.settings.track.workload)
+
+    def policy(self, name: str = "") -> FitPolicy:
+        """The memory policy of that name, or the default one."""
+        wanted = name or self.settings.track.policy
+        if wanted not in POLICIES:
+            raise UnknownName(f"no policy named {wanted!r}{did_you_mean(wanted, POLICIES)}; there are {', '.join(POLICIES)}")
+        return POLICIES[wanted]
+
+
+def load_world(config_dir: Path, user_dir: Path | None = None) -> World:
+    """All of it, or one ConfigError that says what is wrong and where."""
+    user = user_dir if user_dir is not None and user_dir.is_dir() else None
+    config = load_config(config_dir, user)
+    providers = load_providers(config_dir, user)
+    world = World(
+        config=config,
+        catalogue=load_catalogue(config_dir, user),
+        workloads=load_workloads(config_dir, user),
+        providers=providers,
+        provider_ids={spelling: p.id for p in providers.values() for spelling in (p.id, *p.aliases)},
+    )
+    _check(world)
+    return world
+
+
+def _check(world: World) -> None:
+    """Names in tracker.toml and sources.toml mean something."""
+    try:
+        for name in world.settings.track.models:
+            world.model(name)
+        world.workload()
+        world.policy()
+    except UnknownName as error:
+        raise ConfigError(f"tracker.toml: [track] {error}") from error
+    for source in world.config.sources.values():
+        scraper_module(source)
