@@ -1,0 +1,77 @@
+"""OpenRouter's endpoints: what each host behind OpenRouter asks for a model, USD per token, with its quantization and tier.
+
+Docs: https://openrouter.ai/docs/api/api-reference/endpoints/list-endpoints (stored copies, read 2026-11-29). No key. One request a
+model. ``tag`` names host and variant, "deepinfra/fp8", "openai/flex": it is the provider of the quote ("openrouter-deepinfra/fp8"),
+so that a cheap flex or FP4 endpoint never passes for the standard one; ``flex``, ``priority`` and ``batch`` are skus. Prices are
+as in ``scrapers.openrouter``: "-1" is none, overrides apply. A model can answer 404 although it is sold: the list of models has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from scrapers.contract import Client, FetchError, Page, Row, TokenQuote
+from scrapers.fields import BadRow, as_object, each, layout_changed, name, require_fields, require_page
+from scrapers.openrouter import pricing_rows
+from scrapers.token_fields import with_token_quotes
+
+SOURCE = "openrouter_endpoints"
+PATH = "/api/v1/models/{model}/endpoints"
+MODELS = (
+    "moonshotai/kimi-k3.1-pro",
+    "moonshotai/kimi-k3",
+    "meta/muse-spark-open",
+    "deepseek/deepseek-v4-pro",
+    "deepseek/deepseek-v4-flash",
+    "z-ai/glm-5.2",
+    "minimax/minimax-m3",
+    "openai/gpt-oss-120b",
+)
+SKUS = ("flex", "priority", "batch")
+
+
+def fetch(client: Client, secrets: Mapping[str, str]) -> list[Page]:
+    """A page per model that answers; FetchError when none does."""
+    pages: list[Page] = []
+    missing: list[FetchError] = []
+    for model in MODELS:
+        try:
+            pages.append(client.get(PATH.format(model=model)))
+        except FetchError as error:
+            missing.append(error)
+    if not pages:
+        raise missing[0]
+    return pages
+
+
+def parse(pages: Sequence[Page]) -> Iterator[Row]:
+    """One quote per model, endpoint, context tier and part of the week."""
+    require_page(SOURCE, pages)
+    found = [_model(page) for page in pages]
+    require_fields(SOURCE, [endpoint for _, endpoints in found for endpoint in endpoints], ("tag", "pricing"), "endpoints")
+    return with_token_quotes(SOURCE, (row for model, endpoints in found for row in _model_rows(model, endpoints)))
+
+
+def _model(page: Page) -> tuple[str, list[object]]:
+    answer = page.json()
+    data = answer.get("data") if isinstance(answer, dict) else None
+    model = data.get("id") if isinstance(data, dict) else None
+    endpoints = data.get("endpoints") if isinstance(data, dict) else None
+    if not isinstance(model, str) or not isinstance(endpoints, list):
+        raise layout_changed(SOURCE, 'expected an object "data" with "id" and a list "endpoints"')
+    return model, endpoints
+
+
+def _model_rows(model: str, endpoints: Sequence[object]) -> Iterator[Row]:
+    yield from each(endpoints, lambda endpoint: _endpoint_rows(model, endpoint))
+
+
+def _endpoint_rows(model: str, item: object) -> Iterator[Row]:
+    fields = as_object(item, "endpoint")
+    tag = name(fields, "tag")
+    status = fields.get("status", 0)
+    if isinstance(status, int) and status < 0:
+        raise BadRow("endpoint is down")
+    sku = next((variant for variant in tag.split("/")[1:] if variant in SKUS), "standard")
+    quote = TokenQuote(provider=f"openrouter-{tag}", model=model, sku=sku, prices={}, per="token", currency="USD")
+    yield from pricing_rows(quote, fields.get("pricing"))

@@ -1,0 +1,143 @@
+"""The whole loop over real HTTP: a local upstream, the six sources, the book, the answers, and what faults do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from upstream import Upstream
+from worlds import SIX, serve_market, serve_shared, write_user_config
+
+from scrapers.http import HostGate
+from tracker.book import Book, read_book
+from tracker.collect import Collector, collect_source
+from tracker.database import migrate, open_database, reading, writing
+from tracker.exchange import load_shipped
+from tracker.paths import config_dir
+from tracker.recompute import Sizer, recompute
+from tracker.store import SweepReport
+from tracker.world import load_world
+
+pytestmark = pytest.mark.loopback
+NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
+
+
+class Clock:
+    """A clock the test moves."""
+
+    def __init__(self) -> None:
+        self.at = NOW
+
+    def __call__(self) -> datetime:
+        return self.at
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def collector(upstream: Upstream, tmp_path: Path, clock: Clock) -> Iterator[Collector]:
+    """A book of its own and six sources at the upstream."""
+    world = load_world(config_dir(), write_user_config(tmp_path / "user", upstream.url))
+    db = open_database(f"sqlite:///{tmp_path / 'book.db'}")
+    migrate(db)
+    with writing(db) as connection:
+        load_shipped(connection)
+    yield Collector(world=world, db=db, now=clock, gate=HostGate(monotonic=monotonic))
+    db.dispose()
+
+
+def sweep_all(collector: Collector) -> dict[str, SweepReport]:
+    found = {name: collect_source(collector, collector.world.config.source(name)) for name in SIX}
+    return {name: report for name, report in found.items() if report is not None}
+
+
+def book(collector: Collector) -> Book:
+    with reading(collector.db) as connection:
+        return read_book(connection, collector.now(), collector.world.config.sources)
+
+
+def test_our_own_recordings_of_all_six_sources_reach_the_book(collector: Collector, upstream: Upstream) -> None:
+    serve_market(upstream)
+    reports = sweep_all(collector)
+    assert {name: report.status for name, report in reports.items()} == dict.fromkeys(SIX, "ok")
+    assert {entry.value.source for entry in book(collector).offers} == {"runpod", "scaleway", "coreweave"}
+    assert {entry.value.source for entry in book(collector).rates} >= {"genai_prices", "openrouter"}
+    assert all(entry.fresh for entry in (*book(collector).offers, *book(collector).rates))
+
+
+def test_a_second_sweep_asks_conditionally_and_writes_one_row_each(collector: Collector, upstream: Upstream, clock: Clock) -> None:
+    serve_market(upstream)
+    sweep_all(collector)
+    clock.at += timedelta(minutes=15)
+    upstream.seen.clear()
+    reports = sweep_all(collector)
+    assert {report.status for report in reports.values()} == {"unchanged"}
+    assert all("if-none-match" in seen.headers for seen in upstream.seen if seen.method == "GET" and seen.path != "/robots.txt")
+    assert min(entry.seen_at for entry in book(collector).offers) == clock.at
+
+
+FAULTS = ("status:500", "html", "empty", "truncate", "reset", "bomb:200", "redirect:http://127.0.0.1:1/", "drip:0.2", "hang")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_broken_source_fails_alone_and_keeps_its_last_prices(collector: Collector, upstream: Upstream, clock: Clock, fault: str) -> None:
+    serve_market(upstream)
+    first = sweep_all(collector)
+    before = {(e.value.source, e.value.sku, e.value.tier): e.value.usd_per_hour for e in book(collector).offers}
+    clock.at += timedelta(minutes=15)
+    upstream.add("/graphql", b"{}", method="POST", lasting_fault=fault)
+    quick = collector.world.settings.fetch.model_copy(update={"deadline_s": 1.0, "read_timeout_s": 0.5, "attempts": 1, "max_bytes": 2**20})
+    settings = collector.world.settings.model_copy(update={"fetch": quick})
+    config = replace_config(collector, settings)
+    reports = sweep_all(config)
+    assert reports["runpod"].status == "failed"
+    assert reports["runpod"].error
+    assert {name for name, report in reports.items() if report.status == "failed"} == {"runpod"}
+    after = {(e.value.source, e.value.sku, e.value.tier): e.value.usd_per_hour for e in book(collector).offers}
+    assert after == before
+    assert {e.seen_at for e in book(collector).offers if e.value.source == "runpod"} == {first["runpod"].finished_at}
+
+
+def replace_config(collector: Collector, settings: object) -> Collector:
+    """The same collector with other settings."""
+    from dataclasses import replace
+
+    config = replace(collector.world.config, settings=settings)
+    return replace(collector, world=replace(collector.world, config=config))
+
+
+def test_prices_age_out_of_the_fresh_ranking_when_nothing_is_collected(collector: Collector, upstream: Upstream, clock: Clock) -> None:
+    serve_market(upstream)
+    sweep_all(collector)
+    sizer = Sizer(collector.world)
+    fresh = recompute(collector.db, collector.world, sizer, clock())
+    late = recompute(collector.db, collector.world, sizer, clock() + timedelta(hours=7))
+    assert any(entry.fresh for entry in fresh.book.offers)
+    assert not any(entry.fresh for entry in (*late.book.offers, *late.book.rates))
+    assert all(source.last_success == clock() for source in late.sources)
+    assert all(source.stale for source in late.sources)
+
+
+@pytest.mark.shared
+def test_the_real_recordings_give_the_counts_and_prices_of_the_raw_files(collector: Collector, upstream: Upstream, shared: Path) -> None:
+    """Counts and prices were read off the raw files with a script of its own: GPU rows by field, prices by eye."""
+    serve_shared(upstream, shared, date(2026, 11, 27))
+    reports = sweep_all(collector)
+    assert {name: report.status for name, report in reports.items()} == dict.fromkeys(SIX, "ok")
+    offers = {(e.value.source, e.value.sku, e.value.tier): e.value for e in book(collector).offers}
+    assert offers["coreweave", "hgx-h200", "on_demand"].usd_per_hour == Decimal("50.44")
+    assert offers["coreweave", "hgx-h200", "spot"].usd_per_hour == Decimal("20.93")
+    assert offers["coreweave", "nvidia-b300", "spot"].usd_per_hour == Decimal("36.70")
+    assert offers["scaleway", "B300-SXM-8-288G", "on_demand"].native_per_hour == Decimal("60")
+    assert offers["scaleway", "B300-SXM-8-288G", "on_demand"].usd_per_hour == Decimal("60") * Decimal("1.1555")
+    assert offers["scaleway", "H100-SXM-8-80G", "on_demand"].native_per_hour == Decimal("25.3308")
+    runpod = [offer for (source, _, _), offer in offers.items() if source == "runpod"]
+    assert {offer.trust for offer in runpod} == {"unverified"}
+    assert offers["runpod", "NVIDIA H200 (secure)", "on_demand"].usd_per_hour == Decimal("4.59")

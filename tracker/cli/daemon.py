@@ -1,0 +1,149 @@
+"""``run``, ``collect``, ``sources`` and ``check``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from time import monotonic
+from typing import Annotated
+
+import typer
+
+from scrapers.http import HostGate
+from tracker.cli.session import Json, Session, print_json, print_table, say, session, world
+from tracker.collect import Collector, collect_source, describe
+from tracker.daemon import Daemon, listen, stop_on_signals, utc_now
+from tracker.database import only_daemon, reading
+from tracker.health import source_health
+from tracker.paths import config_dir, data_dir, user_config_dir
+from tracker.present import HEADER, rows, source_line
+from tracker.snapshot import SourceHealth
+from tracker.store import unmapped_names
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    app.command()(run)
+    app.command()(collect)
+    app.command()(sources)
+    app.command()(check)
+
+
+def run(
+    host: Annotated[str, typer.Option(help="Address to listen on; default from tracker.toml.")] = "",
+    port: Annotated[int, typer.Option(help="Port to listen on; default from tracker.toml.", min=-1, max=65535)] = -1,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every skipped reason and fault.")] = False,
+) -> None:
+    """Collect, recompute and serve in the foreground until Ctrl-C."""
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.ERROR, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr
+    )
+    logging.getLogger("breakeven.alerts").setLevel(logging.INFO)
+    found = world()
+    address = (host or found.settings.web.host, port if port >= 0 else found.settings.web.port)
+    bound = listen(*address)
+    here = session()
+    with only_daemon(here.db):
+        daemon = Daemon(here.world, here.db)
+        stop_on_signals(daemon.stop)
+        url = f"http://{address[0]}:{bound.getsockname()[1]}"
+        say(f"page {url}/   metrics {url}/metrics   API {url}/api/v1/models   database {here.db.url.render_as_string(hide_password=True)}")
+        _print_answers(daemon)
+        daemon.serve(bound)
+        daemon.schedule()
+        say("collecting; Ctrl-C stops")
+        daemon.stop.wait()
+        say("stopping")
+        if not daemon.close():
+            os._exit(0)  # a sweep hangs beyond its limit; the book is safe: a sweep is kept whole or not at all
+
+
+def _print_answers(daemon: Daemon) -> None:
+    """The table of tracked models, from the book as it is: it never waits for the network."""
+    found = rows(daemon.snapshot)
+    cells = [(r.model, r.setup, r.usd_per_hour, r.usd_per_month, r.api_usd_per_mtok, r.break_even, r.verdict, r.age) for r in found]
+    print_table(HEADER, cells, numbers=(2, 3, 4, 5))
+    for entry in found:
+        if entry.reason:
+            say(f"{entry.model}: {entry.reason}")
+
+
+def collect(
+    source: Annotated[str, typer.Argument(help="One source; all when left out.")] = "",
+    save: Annotated[bool, typer.Option("--save", help="Keep the fetched bodies as files in the data directory.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Parse again even if nothing changed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Collect one source, or all, once. Exit code 1 when one failed."""
+    here = session()
+    chosen = [here.world.config.source(source)] if source else list(here.world.config.sources.values())
+    collector = Collector(world=here.world, db=here.db, now=utc_now, gate=HostGate(monotonic=monotonic))
+    kept = data_dir() / "saved" if save else None
+    reports = []
+    with only_daemon(here.db):
+        for one in chosen:
+            report = collect_source(collector, one, save_to=kept, force=force)
+            reports.append(report)
+            if not as_json:
+                say(describe(report) if report else source_line(_health(here, one.id), here.now))
+    if as_json:
+        print_json([_summary(report) for report in reports if report])
+    elif kept:
+        say(f"bodies kept in {kept}")
+    if any(report is not None and report.status == "failed" for report in reports):
+        raise SystemExit(1)
+
+
+def _summary(report: object) -> dict[str, object]:
+    names = ("source", "status", "started_at", "finished_at", "rows", "skipped", "bytes", "error")
+    return {name: getattr(report, name) for name in names}
+
+
+def _health(here: Session, name: str) -> SourceHealth:
+    with reading(here.db) as connection:
+        return next(found for found in source_health(connection, here.world.config.sources, here.now) if found.id == name)
+
+
+def sources(
+    unmapped: Annotated[bool, typer.Option("--unmapped", help="List the names no alias knows.")] = False, as_json: Json = False
+) -> None:  # fmt: skip
+    """How each source is doing; with --unmapped, the names it prints that nothing maps."""
+    here = session()
+    if unmapped:
+        names = [dict(row) for row in unmapped_names(here.db)]
+        if as_json:
+            print_json(names)
+        else:
+            print_table(
+                ("source", "kind", "name", "last seen"),
+                [(n["source"], n["kind"], n["name"], f"{n['last_seen']:%Y-%m-%d %H:%M}") for n in names],
+            )
+        return
+    with reading(here.db) as connection:
+        health = source_health(connection, here.world.config.sources, here.now)
+    if as_json:
+        print_json(health)
+        return
+    for one in health:
+        say(source_line(one, here.now))
+
+
+def check(as_json: Json = False) -> None:
+    """Read the whole configuration and say whether it is sound."""
+    found = world()
+    facts = {
+        "config": str(config_dir()),
+        "user_config": str(user_config_dir()),
+        "sources": len(found.config.sources),
+        "models": len(found.catalogue.models),
+        "gpus": len(found.catalogue.gpus),
+        "formats": len(found.catalogue.formats),
+        "workloads": len(found.workloads),
+    }
+    if as_json:
+        print_json(facts)
+        return
+    own = f" with {user_config_dir()} over it" if Path(user_config_dir()).is_dir() else ""
+    say(f"configuration {config_dir()}{own} is sound: " + ", ".join(f"{n} {name}" for name, n in facts.items() if isinstance(n, int)))
