@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, RowMapping, func, insert, select
 from engine.offers import AVAILABILITIES
 from engine.rates import TOKEN_KINDS
 from tracker.book import IMPORTED
-from tracker.bookfile import OFFER_COLUMNS, RATE_COLUMNS, Dated, read_book_files
+from tracker.bookfile import OFFER_COLUMNS, RATE_COLUMNS, BookFileError, Dated, read_book_files
 from tracker.catalogue import Catalogue
 from tracker.database import reading, writing
 from tracker.rows import OfferRow, RateRow, columns, from_ms, identity, row_from, to_ms, unscaled
@@ -124,6 +124,8 @@ def _coverage_row(source: str, at: int, rows: int, now: datetime, digest: str) -
 
 def export_book(db: Engine, folder: Path) -> tuple[int, int]:
     """Write every run of equal prices as ``offers.csv`` and ``rates.csv``; returns the number of offer and rate rows."""
+    if folder.exists() and not folder.is_dir():
+        raise BookFileError(f"{folder}: is a file; name a folder for offers.csv and rates.csv")
     folder.mkdir(parents=True, exist_ok=True)
     with reading(db) as connection:
         covered = _covered(connection)

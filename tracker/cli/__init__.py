@@ -31,6 +31,8 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()  # the reader has seen enough: no complaint at exit either
         raise SystemExit(0) from None
+    except OSError as error:
+        _fail(f"{error.filename or 'system'}: {error.strerror or error}")
 
 
 def _fail(message: str) -> None:

@@ -1,7 +1,8 @@
-"""``export book`` and ``import book``."""
+"""``export book``, ``import book`` and ``import history``."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 from tracker.bookstore import export_book, import_book
 from tracker.cli.session import Json, print_json, say, session
 from tracker.database import only_daemon
+from tracker.history.load import KINDS, HistoryReport, import_history
 
 Folder = Annotated[Path, typer.Argument(help="Folder of offers.csv and rates.csv.")]
 
@@ -20,8 +22,8 @@ def add_to(app: typer.Typer) -> None:
     imports = typer.Typer(no_args_is_help=True, help="Read a book from files.")
     exports.command("book")(export_to)
     imports.command("book")(import_from)
-    for group in (exports, imports):
-        group.callback()(_group)  # keeps "book" a word of its own while it is the only one
+    imports.command("history")(import_series)
+    exports.callback()(_group)  # keeps "book" a word of its own while it is the only one
     app.add_typer(exports, name="export")
     app.add_typer(imports, name="import")
 
@@ -49,3 +51,26 @@ def import_from(folder: Folder, as_json: Json = False) -> None:
         print_json({"folder": str(folder), "rows": done.rows, "new_points": done.new_points})
     else:
         say(f"{done.rows} rows read, {done.new_points} new price points")
+
+
+def import_series(
+    kind: Annotated[str, typer.Argument(help=f"Shape of the file: {', '.join(KINDS)}.")],
+    path: Annotated[Path, typer.Argument(help="A file, or a folder of files that are one history.")],
+    at: Annotated[datetime | None, typer.Option(help="Time (UTC) of a snapshot whose name holds no day.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Add a recorded series to the history, each price with the days it was seen; a second time changes nothing."""
+    here = session()
+    with only_daemon(here.db):
+        report = import_history(here.db, kind, path, here.world, here.now, at=at.replace(tzinfo=UTC) if at else None)
+    if as_json:
+        print_json(report)
+    else:
+        _say_report(report)
+
+
+def _say_report(report: HistoryReport) -> None:
+    span = f", {report.first:%Y-%m-%d} to {report.last:%Y-%m-%d}" if report.first and report.last else ""
+    say(f"{report.kind}: {report.sightings} prices in {report.files} files, {report.rows} runs{span}, {report.new_points} new price points")
+    for reason, count in sorted(report.refused.items(), key=lambda item: -item[1]):
+        say(f"  {count} refused: {reason}, first: {report.examples.get(reason, '')}")

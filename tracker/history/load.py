@@ -1,0 +1,108 @@
+"""``breakeven import history KIND FILE``: reads a recorded series and adds it to the history, all or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from tracker.bookstore import import_dated
+from tracker.catalogue import Catalogue
+from tracker.database import writing
+from tracker.errors import UnknownName, did_you_mean
+from tracker.exchange import load_exchange, load_shipped
+from tracker.history import aws, azure, gcp, genai, litellm, portkey, quotes, scaleway
+from tracker.history.runs import Judge, span_of, to_runs
+from tracker.history.sightings import HistoryFileError, Sighting
+from tracker.rows import from_ms
+from tracker.world import World
+
+# Tables whose rows carry their own times.
+SERIES: Mapping[str, Callable[[Path, Catalogue], Iterator[Sighting]]] = {
+    "aws": aws.read,
+    "azure": azure.read,
+    "gcp": gcp.read,
+    "offers": quotes.read_offers,
+    "rates": quotes.read_rates,
+    "scaleway": scaleway.read,
+}
+# Files that show one moment: it stands in their name, or is told.
+SNAPSHOTS: Mapping[str, Callable[[Path, datetime | None], Iterator[Sighting]]] = {
+    "genai-prices": genai.read,
+    "litellm": litellm.read,
+    "portkey": portkey.read,
+}
+KINDS = tuple(sorted([*SERIES, *SNAPSHOTS]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryReport:
+    """What an import found and did. ``rows`` are runs of equal prices; ``new_points`` is 0 when they were known already."""
+
+    kind: str
+    files: int
+    sightings: int
+    rows: int
+    new_points: int
+    refused: Mapping[str, int]
+    examples: Mapping[str, str]
+    unmapped: Mapping[tuple[str, str], int]
+    first: datetime | None
+    last: datetime | None
+
+
+def read_history(kind: str, path: Path, catalogue: Catalogue, at: datetime | None = None) -> Iterator[Sighting]:
+    """The sightings of a file, or of all files of a folder as one history. ``at`` dates a snapshot whose name does not."""
+    for file in files_of(path):
+        if kind in SERIES:
+            yield from SERIES[kind](file, catalogue)
+        elif kind in SNAPSHOTS:
+            yield from SNAPSHOTS[kind](file, at)
+        else:
+            raise UnknownName(f"no series named {kind!r}{did_you_mean(kind, KINDS)}; known: {', '.join(KINDS)}")
+
+
+def files_of(path: Path) -> list[Path]:
+    """``path``, or the files in it by name."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(file for file in path.iterdir() if file.is_file())
+    if not found:
+        raise HistoryFileError(f"{path}: holds no file")
+    return found
+
+
+def import_history(
+    db: Engine,
+    kind: str,
+    path: Path,
+    world: World,
+    now: datetime,
+    *,
+    at: datetime | None = None,
+) -> HistoryReport:
+    """Add a recorded series to the history; what is there already changes nothing.
+
+    That an offer is gone shows between the snapshots of one import: several files of snapshots are imported as one folder.
+    """
+    with writing(db) as connection:
+        load_shipped(connection)
+        exchange = load_exchange(connection)
+    runs = to_runs(read_history(kind, path, world.catalogue, at), Judge(world=world, exchange=exchange))
+    imported = import_dated(db, runs.dated, now)
+    span = span_of(runs.dated)
+    return HistoryReport(
+        kind=kind,
+        files=len(files_of(path)),
+        sightings=runs.sightings,
+        rows=imported.rows,
+        new_points=imported.new_points,
+        refused=dict(runs.refused),
+        examples=runs.examples,
+        unmapped=dict(runs.unmapped),
+        first=from_ms(span[0]) if span else None,
+        last=from_ms(span[1]) if span else None,
+    )
