@@ -95,7 +95,7 @@ class Running:
         while not holds():
             if monotonic() > end:
                 raise AssertionError("it never came true:\n" + "\n".join(self.lines))
-            pause.wait(0.1)
+            pause.wait(0.02)
 
     def stop(self, number: int = signal.SIGTERM, seconds: float = 10) -> int:
         """Signal it and wait; the exit code."""

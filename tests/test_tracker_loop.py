@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -107,8 +108,6 @@ def test_a_broken_source_fails_alone_and_keeps_its_last_prices(collector: Collec
 
 def replace_config(collector: Collector, settings: object) -> Collector:
     """The same collector with other settings."""
-    from dataclasses import replace
-
     config = replace(collector.world.config, settings=settings)
     return replace(collector, world=replace(collector.world, config=config))
 
@@ -125,19 +124,59 @@ def test_prices_age_out_of_the_fresh_ranking_when_nothing_is_collected(collector
     assert all(source.stale for source in late.sources)
 
 
+# Quotes each raw file holds, counted by a script that imports nothing of ours: RunPod prices above 0 of both clouds (88 of 48 types)
+# and its "unknown" type; Scaleway types with a GPU and a price; CoreWeave prices per column (10) and "Contact sales" (2); genai-prices
+# price sets by constraint, tier and variant (1,347) and sets without a token price (157); OpenRouter models and their overrides.
+QUOTES = {"runpod": 89, "scaleway": 22, "coreweave": 12, "genai_prices": 1504, "openrouter": 18, "ecb": 3}
+RENTS = {  # source, sku, tier -> native currency an hour for the whole offer, as printed in the raw file
+    ("runpod", "NVIDIA H200 (secure)", "on_demand"): "4.59",
+    ("runpod", "NVIDIA H200 (community)", "on_demand"): "3.59",
+    ("runpod", "NVIDIA B300 SXM6 AC (community)", "on_demand"): "6.94",
+    ("scaleway", "B300-SXM-8-288G", "on_demand"): "60",
+    ("scaleway", "H100-SXM-8-80G", "on_demand"): "25.3308",
+    ("scaleway", "L40S-1-48G", "on_demand"): "1.469916",
+    ("coreweave", "hgx-h200", "on_demand"): "50.44",
+    ("coreweave", "hgx-h200", "spot"): "20.93",
+    ("coreweave", "nvidia-b300", "spot"): "36.70",
+}
+RATES = {  # source, provider, model -> USD per Mtok of input, cached input, output
+    ("genai_prices", "moonshot", "kimi-k3"): ("3", "0.3", "15"),
+    ("genai_prices", "deepseek", "deepseek-v4-pro"): ("0.435", "0.003625", "0.87"),
+    ("genai_prices", "groq", "gpt-oss-120b"): ("0.15", "0.075", "0.6"),
+    ("openrouter", "openrouter", "kimi-k3"): ("3", "0.3", "15"),
+    ("openrouter", "openrouter", "glm-5.2"): ("0.966", "0.1932", "3.036"),
+    ("openrouter", "openrouter", "deepseek-v4-flash"): ("0.0826", "0.01652", "0.1652"),
+}
+
+
 @pytest.mark.shared
 def test_the_real_recordings_give_the_counts_and_prices_of_the_raw_files(collector: Collector, upstream: Upstream, shared: Path) -> None:
-    """Counts and prices were read off the raw files with a script of its own: GPU rows by field, prices by eye."""
     serve_shared(upstream, shared, date(2026, 11, 27))
     reports = sweep_all(collector)
     assert {name: report.status for name, report in reports.items()} == dict.fromkeys(SIX, "ok")
-    offers = {(e.value.source, e.value.sku, e.value.tier): e.value for e in book(collector).offers}
-    assert offers["coreweave", "hgx-h200", "on_demand"].usd_per_hour == Decimal("50.44")
-    assert offers["coreweave", "hgx-h200", "spot"].usd_per_hour == Decimal("20.93")
-    assert offers["coreweave", "nvidia-b300", "spot"].usd_per_hour == Decimal("36.70")
-    assert offers["scaleway", "B300-SXM-8-288G", "on_demand"].native_per_hour == Decimal("60")
-    assert offers["scaleway", "B300-SXM-8-288G", "on_demand"].usd_per_hour == Decimal("60") * Decimal("1.1555")
-    assert offers["scaleway", "H100-SXM-8-80G", "on_demand"].native_per_hour == Decimal("25.3308")
-    runpod = [offer for (source, _, _), offer in offers.items() if source == "runpod"]
+    assert {name: report.rows + sum(report.skipped.values()) for name, report in reports.items()} == QUOTES
+    found = book(collector)
+    rents = {(e.value.source, e.value.sku, e.value.tier): e.value for e in found.offers}
+    assert {key: rents[key].native_per_hour for key in RENTS} == {key: Decimal(price) for key, price in RENTS.items()}
+    assert rents["scaleway", "B300-SXM-8-288G", "on_demand"].usd_per_hour == Decimal("60") * Decimal("1.1555")  # the ECB rate served
+    rates = {
+        (e.value.source, e.value.provider, e.value.model): e.value.usd
+        for e in found.rates
+        if e.value.sku == "standard" and not e.value.region
+    }
+    shown = {key: (rates[key].input, rates[key].cache_read, rates[key].output) for key in RATES}
+    assert shown == {key: tuple(map(Decimal, prices)) for key, prices in RATES.items()}
+    assert found.exchange.per_eur("USD", date(2026, 11, 27)) == (Decimal("1.1555"), date(2026, 11, 27))
+
+
+@pytest.mark.shared
+def test_prices_without_the_deciding_flag_are_unverified_and_never_win(collector: Collector, upstream: Upstream, shared: Path) -> None:
+    serve_shared(upstream, shared, date(2026, 11, 27))
+    sweep_all(collector)
+    answers = {a.model.id: a for a in recompute(collector.db, collector.world, Sizer(collector.world), collector.now()).answers}
+    runpod = [e.value for e in book(collector).offers if e.value.source == "runpod"]
     assert {offer.trust for offer in runpod} == {"unverified"}
-    assert offers["runpod", "NVIDIA H200 (secure)", "on_demand"].usd_per_hour == Decimal("4.59")
+    for answer in answers.values():
+        assert answer.setup is not None
+        assert answer.setup_fresh
+        assert {setup.offer.source for setup in answer.per_gpu} <= {"scaleway", "coreweave"}
