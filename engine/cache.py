@@ -20,7 +20,7 @@ ELEMENT_BYTES: Mapping[CacheFormat, Fraction] = {
     "fp8": Fraction(1),
     "nvfp4": Fraction(4 + Fraction(8, 16), 8),
 }
-CANITRUN_ELEMENT_BYTES = 2  # seed 001 counts the cache at FP16 whatever the weights are
+CANITRUN_ELEMENT_BYTES = 2  # CanItRun (2026-10-17) counts the cache at FP16 whatever the weights are
 
 
 def cache_bytes(model: ModelSpec, tokens: int, cache_format: CacheFormat) -> int:
@@ -58,7 +58,7 @@ def bytes_per_token(group: LayerGroup, cache_format: CacheFormat) -> Fraction:
 def latent_bytes(group: LayerGroup, cache_format: CacheFormat) -> Fraction:
     """Bytes of one MLA latent: compressed rank + RoPE, stored once for all heads.
 
-    A 4-bit cache keeps the RoPE part at 8 bits (512/2 + 512/16 + 64 = 352, vLLM recipe in seed 002); the indexer key
+    A 4-bit cache keeps the RoPE part at 8 bits (512/2 + 512/16 + 64 = 352, vLLM recipe, through DevToolLab, 2026-11-07); the indexer key
     beside it stays at 8 bits with its scale in every format.
     """
     element = ELEMENT_BYTES[cache_format]
@@ -95,7 +95,7 @@ def cache_gain(model: ModelSpec, cache_format: CacheFormat, over: CacheFormat) -
 
 
 def canitrun_cache_bytes(model: ModelSpec, tokens: int, cache_format: CacheFormat = "fp16") -> int:
-    """Bytes of the cache as CanItRun counts it (seed 001): FP16 always, an MLA latent twice (as K and as V), nothing else.
+    """Bytes of the cache as CanItRun counts it (2026-10-17): FP16 always, an MLA latent twice (as K and as V), nothing else.
 
     It leaves out RoPE, indexer and linear state. A foreign convention, kept to compare with that site.
     """

@@ -8,17 +8,10 @@ from datetime import date
 from decimal import Decimal
 
 from engine.facts import MissingFact
+from engine.measured import MAX_AGE_DAYS, matching_points, measured_throughput
 from engine.roofline import Work
-from engine.throughput import (
-    FITTED_CONCURRENCY,
-    MAX_AGE_DAYS,
-    Deployment,
-    Throughput,
-    ThroughputPoint,
-    estimated_throughput,
-    matching_points,
-    measured_throughput,
-)
+from engine.speeds import Deployment, Throughput, ThroughputPoint
+from engine.throughput import FITTED_CONCURRENCY, estimated_throughput
 from engine.units import HOURS_PER_MONTH, SECONDS_PER_HOUR
 from engine.workloads import TokenMix
 

@@ -13,7 +13,7 @@ from engine.policies import FitPolicy
 FP8_BLOCK = 128  # block_n of FP8 block quantization: a shard of an expert must be a multiple of it
 USUAL_NODE = 8
 NODES_OF_A_NODE_POLICY = range(1, 17)
-NODES_ABOVE_ONE = (2, 3, 4, 6, 8, 12)  # multiples seen in seed 003: 16 24 32 48 64 96 GPUs
+NODES_ABOVE_ONE = (2, 3, 4, 6, 8, 12)  # multiples on the pages of StudioTV, 2026-10-16: 16 24 32 48 64 96 GPUs
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,6 @@ def _gqa(config: Config, family: str, hidden: int) -> int:
     dim = _get(config, "head_dim") or hidden // heads
     gate = heads * dim * hidden if family in DELTA_FAMILIES else 0  # an output gate as wide as the queries
     norm = 2 * dim if family in QK_NORM_FAMILIES | DELTA_FAMILIES else 0
-    norm += (heads + kv_heads) * dim if family == "minimax_m2" else 0
     bias = (heads + 2 * kv_heads) * dim + hidden + heads if family == "gpt_oss" else 0  # with one sink a head
     return 2 * hidden * heads * dim + 2 * hidden * kv_heads * dim + gate + norm + bias
 

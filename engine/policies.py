@@ -42,12 +42,12 @@ class FitPolicy:
     layer_split: bool = True
     vllm_classes: frozenset[GpuClass] = frozenset(("datacenter",))
     llama_cpp_classes: frozenset[GpuClass] = ALL_CLASSES - {"datacenter"}
-    tight_gpu_bytes: int = 2 * GIB  # seed 003 asks 1 to 3 GiB for the engine and the reserve covers 1
+    tight_gpu_bytes: int = 2 * GIB  # StudioTV asks 1 to 3 GiB for the engine and the reserve covers 1
     tight_setup_bytes: int = 0
     source: str = ""
 
 
-# Seed 000: weights alone against the label of whole nodes; under about 100 GB spare is not usable in practice.
+# Swfte: weights alone against the label of whole nodes; under about 100 GB spare is not usable in practice.
 SWFTE = FitPolicy(
     name="swfte",
     weights_basis="swfte",
@@ -60,10 +60,10 @@ SWFTE = FitPolicy(
     layer_split=False,
     tight_gpu_bytes=0,
     tight_setup_bytes=100 * GB,
-    source="seed 000, node table, 2026-11-09",
+    source="Swfte, node table, 2026-11-09",
 )
 
-# Seed 001: 12 % on weights and an FP16 cache against the label; reproduces all 24 printed totals.
+# CanItRun: 12 % on weights and an FP16 cache against the label; reproduces all 24 printed totals.
 CANITRUN = FitPolicy(
     name="canitrun",
     weights_basis="canitrun",
@@ -74,7 +74,7 @@ CANITRUN = FitPolicy(
     checks_engine=False,
     layer_split=False,
     tight_gpu_bytes=0,
-    source="seed 001, table of totals, 2026-10-17",
+    source="CanItRun, table of totals, 2026-10-17",
 )
 
 # vLLM recipes: vram_minimum_gb = 1.2 x weights, one GPU where that fits, else whole nodes.
@@ -95,8 +95,8 @@ RECIPE = FitPolicy(
     source="vllm-project/recipes at 8959cf64189c, 2026-08-21",
 )
 
-# Seed 003: vLLM fills 90 % of a data-centre GPU, llama.cpp all of the others; 34 of 34 printed counts reproduce.
-STUDIOTV = FitPolicy(name="studiotv", source="seed 003, table of GPU counts, 2026-10-16; rule inferred from its counts")
+# StudioTV: vLLM fills 90 % of a data-centre GPU, llama.cpp all of the others; 34 of 34 printed counts reproduce.
+STUDIOTV = FitPolicy(name="studiotv", source="StudioTV, table of GPU counts, 2026-10-16; rule inferred from its counts")
 
 DEFAULT_POLICY = STUDIOTV
 POLICIES: Mapping[str, FitPolicy] = {p.name: p for p in (STUDIOTV, SWFTE, CANITRUN, RECIPE)}

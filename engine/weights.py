@@ -37,7 +37,7 @@ def weight_bytes(model: ModelSpec, weight_format: WeightFormat, basis: WeightsBa
     """Weights of the model in the format, in bytes.
 
     ``files``: the file listing of the official checkpoint in that format, else parameters x bytes with the 16-bit remainder.
-    ``counted``: never the listing. ``studiotv``, ``swfte``, ``canitrun``: as those calculators count (seeds 003, 000, 001).
+    ``counted``: never the listing. ``studiotv``, ``swfte``, ``canitrun``: as those calculators count.
     """
     listed = official_build(model, weight_format.id)
     if listed is not None and basis in ("files", "studiotv", "canitrun"):

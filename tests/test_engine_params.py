@@ -21,7 +21,7 @@ LLAMA = {
     "vocab_size": 128_256,
 }
 
-# Billions printed by the vendors or counted from files, sizing.md 4. gpt-oss: 116.83 and 20.91 on OpenAI's card, biases included.
+# Billions printed by the vendors or counted from files. gpt-oss: 116.83 and 20.91 on OpenAI's card, biases included.
 PRINTED = {
     "meta-llama/Meta-Llama-3.1-8B": "8.03",
     "meta-llama/Meta-Llama-3.1-70B": "70.55",

@@ -267,6 +267,8 @@ def test_what_must_move_for_the_verdict_to_flip() -> None:
     assert found.utilization is None  # one node serves it all already; using it more saves nothing
     two = flips(point.terms, 9 * 10**9)  # 18,000 against two nodes at 0.4; at 0.45 one node serves it
     assert two.replicas == 2 and two.utilization == D("0.45")
+    most = flips(point.terms, 15 * 10**9)  # 30,000 pays for one node, not for two: it would have to serve 15 of its 20 billion
+    assert most.replicas == 2 and most.utilization == D("0.75")
 
 
 def test_free_rent_that_would_not_do_is_no_flip() -> None:
@@ -276,9 +278,10 @@ def test_free_rent_that_would_not_do_is_no_flip() -> None:
 
 
 money = st.integers(1, 500).map(D)
+shares = st.sampled_from((D(1), D("0.3")))
 
 
-@given(rent=money, api=money, tokens=st.integers(1, 10**10), capacity=st.integers(10**6, 10**9), share=st.sampled_from((D(1), D("0.3"))))
+@given(rent=money, api=st.integers(1, 9).map(D), tokens=st.integers(1, 10**9), capacity=st.integers(10**6, 10**9), share=shares)
 def test_at_the_flip_both_sides_cost_the_same(rent: Decimal, api: Decimal, tokens: int, capacity: int, share: Decimal) -> None:
     def answer(**changes: Any) -> str:
         terms = {"replica_usd_per_month": rent, "api_usd_per_mtok": api, "utilization": share, **changes}

@@ -465,6 +465,17 @@ def test_swfte_calls_two_cells_not_usable() -> None:
     assert {cell for cell, found in cells.items() if found.tight} == {("kimi_8bit", "DGX_B200"), ("kimi_bf16", "8xH200")}
 
 
+# Seeds 002 and 004: one 8 x B300, two GB300 trays or one 8 x MI355X; the recipe of Kimi K3 verified two 8 x H200.
+RECIPE_NODES = ((B300, 1, 8), ("nvidia-gb300-279", 2, 8), ("amd-mi355x", 1, 8), (H200, 2, 16), (B200, 2, 16))
+
+
+@pytest.mark.parametrize(("gpu", "nodes", "gpus"), RECIPE_NODES)
+def test_recipe_nodes_of_kimi(gpu: str, nodes: int, gpus: int) -> None:
+    c = catalogue()
+    found = smallest_fit(c.models[KIMI], c.gpus[gpu], c.formats["mxfp4"], need=Need(), policy=RECIPE)
+    assert (found.fits, found.nodes, found.gpu_count) == (True, nodes, gpus)
+
+
 def test_bounds_that_seed_003_forces() -> None:
     """Its sums leave 822.02 to 822.05 billion parameters and 768.64 to 769.14 GiB of 8-bit weights."""
     c = catalogue()

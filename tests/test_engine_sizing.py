@@ -35,9 +35,10 @@ def gqa(heads: int | None, kv_heads: int, **changes: Any) -> ModelSpec:
 
 # --- counts ------------------------------------------------------------------------------------------------------------
 
-# vLLM recipes at 8959cf64189c, as sizing.md 5 quotes them: heads, KV heads, TP, reason ("" is legal).
+# vLLM recipes at 8959cf64189c: heads, KV heads, TP, reason ("" is legal).
 TENSOR_PARALLEL = (
     ("64 heads", 64, 8, 8, ""),
+    ("64 heads, 4 KV heads: TP 8 repeats them", 64, 4, 8, ""),
     ("96 heads, TP 6", 96, 8, 6, "8 KV heads neither divide by TP 6 nor divide it"),
     ("Llama 4: 40 heads, 8 KV, TP 8", 40, 8, 8, ""),
     ("Phi-4: 40 heads, 10 KV, TP 2", 40, 10, 2, ""),
@@ -72,7 +73,7 @@ def test_an_mla_model_of_96_heads_allows_three_and_six_ranks() -> None:
     assert without_split.reason == "96 heads do not divide by TP 5"
 
 
-# FP8 blocks of 128: (moe_intermediate, TP, allowed), sizing.md 5.
+# FP8 blocks of 128: (moe_intermediate, TP, allowed), vLLM recipes at 8959cf64189c.
 FP8_BLOCKS = ((1536, 4, True), (1536, 8, False), (2560, 4, True), (2560, 8, False), (1280, 2, True), (1280, 4, False), (2048, 8, True))
 
 
@@ -230,7 +231,8 @@ def test_studiotv_fills_nine_tenths_less_a_gibibyte() -> None:
 
 def test_the_reason_says_how_much_is_missing_and_for_what() -> None:
     heavy = spec(params=100_000_000_000)
-    assert fit(heavy, GPU, BF16, 1, need=Need(), policy=STUDIOTV).reason == "104 GB short of weights"
+    short = fit(heavy, GPU, BF16, 1, need=Need(), policy=STUDIOTV)
+    assert (short.reason, short.max_sessions) == ("104 GB short of weights", 0)
     many = fit(spec(), GPU, BF16, 1, need=Need(context=131_072, sessions=5), policy=STUDIOTV)
     assert many.reason == "6 GB short of cache for 5 x 131,072 tokens"
     assert (many.max_sessions, many.short_bytes > 0, many.spare_bytes) == (4, True, 0)
@@ -270,6 +272,8 @@ def test_swfte_asks_labels_of_whole_nodes_for_weights_alone() -> None:
     assert (found.nodes, found.gpu_count, found.spare_bytes, found.max_sessions) == (2, 16, 650 * GB, None)
     assert smallest_fit(heavy, stated, BF16, need=Need(), policy=RECIPE).reason == ""
     assert fit(heavy, GPU, BF16, 8, need=Need(), policy=SWFTE).spare_bytes == 50 * GB  # no page: 8 x 100 GB
+    box = device(node_gpus=1, facts=(fact("node_memory_gb", 90, "vendor"),))
+    assert fit(spec(), box, BF16, 1, need=Need(), policy=SWFTE).capacity_bytes == 90 * GB
 
 
 def test_recipe_asks_a_fifth_more_than_weights() -> None:
@@ -344,6 +348,17 @@ def test_what_the_engine_reports_decides_over_the_formula() -> None:
     assert "2,600,000 cache tokens as the engine reports" in found.note
     other = fit(model, GPU, BF16, 8, need=replace(need, cache_format="bf16"), policy=STUDIOTV)
     assert other.max_sessions != 9
+
+
+def test_sessions_of_a_huge_model_are_called_an_upper_bound() -> None:
+    huge = replace(LATENT, params=1_000_000_000_000)
+    need = Need(context=8192, cache_format="fp8")
+    warned = fit(huge, GPU, NVFP4, 8, need=need, policy=STUDIOTV)
+    assert warned.note.startswith("sessions are an upper bound: a reserve of 16 to 20 GiB a GPU is nearer")
+    careful = fit(huge, GPU, NVFP4, 8, need=need, policy=custom_policy(reserve_gib=D(18)))
+    assert careful.note == ""
+    assert (careful.max_sessions or 0) < (warned.max_sessions or 0)
+    assert fit(LATENT, GPU, NVFP4, 8, need=need, policy=STUDIOTV).note == ""
 
 
 def test_sessions_are_whole() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import runpy
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,19 +20,11 @@ from sizes import BF16, DAY, FP8, NVFP4, device, spec
 from engine.capacity import Capacity, ServiceLevel, capacity, work_of
 from engine.counts import Layout
 from engine.facts import MissingFact
+from engine.measured import matching_points, measured_throughput
 from engine.models import LayerGroup
 from engine.roofline import Constants, Pace, Work, compute_flops, machine, pace, split_params
-from engine.throughput import (
-    ESTIMATE_ERROR,
-    UNFITTED_ERROR,
-    Deployment,
-    Throughput,
-    ThroughputPoint,
-    estimated_throughput,
-    matching_points,
-    measured_throughput,
-    throughput,
-)
+from engine.speeds import Deployment, Throughput, ThroughputPoint
+from engine.throughput import ESTIMATE_ERROR, UNFITTED_ERROR, estimated_throughput, throughput
 from engine.workloads import TokenMix
 from tracker.catalogue import load_catalogue
 from tracker.catalogue_throughput import load_points
@@ -263,6 +256,8 @@ UNFITTED = (
     replace(ONE, gpu=device(vendor="amd")),
     replace(ONE, gpu=device(gpu_class="unified")),
     replace(ONE, gpu=device(dense_tflops={})),
+    replace(ONE, gpu=device(link_gb_s=None), layout=Layout(2, 1), gpu_count=2),
+    replace(ONE, model=spec(), layout=Layout(2, 1), gpu_count=2),
 )
 
 
@@ -270,6 +265,7 @@ UNFITTED = (
 def test_what_the_fit_never_saw_has_a_wider_band(deployment: Deployment) -> None:
     assert estimated_throughput(deployment, WORK, 1).error_factor == UNFITTED_ERROR
     assert estimated_throughput(ONE, WORK, 257).error_factor == UNFITTED_ERROR
+    assert estimated_throughput(replace(ONE, layout=Layout(2, 1), gpu_count=2), WORK, 256).error_factor == ESTIMATE_ERROR
 
 
 def test_decode_context_parallelism_is_charged() -> None:
@@ -367,6 +363,13 @@ def test_the_estimate_is_as_near_to_measured_runs_as_we_say() -> None:
     assert len(factors) == 739
     assert statistics.median(factors) <= 1.2
     assert factors[int(0.9 * len(factors))] <= min(1.65, ESTIMATE_ERROR)
+
+
+@pytest.mark.shared
+def test_the_error_report_reads_runs_as_their_publisher_names_them(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main = runpy.run_path(str(CONFIG.parent / "tests" / "bench" / "roofline_error.py"))["main"]
+    assert main([str(shared / "facts" / "throughput_points.csv"), "--no-refit"]) == 0
+    assert "739 of 739 points can be estimated" in capsys.readouterr().out
 
 
 def _error_factor(point: ThroughputPoint, catalogue: Any) -> float:

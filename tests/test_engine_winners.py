@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -198,3 +201,15 @@ def test_a_refused_licence_compiles_to_nothing(policy: SetupPolicy) -> None:
     refusing = replace(policy, refused_licences=frozenset({"NC"}))
     model = replace(spec("m"), licence=Licence(name="NC"))
     assert compile_ways(model, [fit("m", "g0", "fp8", 4, 8)], FORMATS, refusing).ways == {}
+
+
+def test_the_benchmark_asks_all_three_ways_the_same_question() -> None:
+    bench = importlib.util.spec_from_file_location("recompute", Path(__file__).parent / "bench" / "recompute.py")
+    assert bench is not None and bench.loader is not None
+    recompute = importlib.util.module_from_spec(bench)
+    sys.modules["recompute"] = recompute
+    bench.loader.exec_module(recompute)
+    world = recompute.build(4, 1_500)
+    index = SetupIndex(world.compiled, world.offers, world.policy)
+    assert {m: setup.order for m, setup in index.winners().items()} == recompute.naive(world) != {}
+    assert recompute.changes(world, index)[1] > 0

@@ -25,6 +25,7 @@ class Row:
     usd_per_month: str
     api_usd_per_mtok: str
     break_even: str
+    capacity: str
     verdict: str
     age: str
     stale: bool
@@ -49,11 +50,24 @@ def row(answer: ModelAnswer, now: datetime) -> Row:
         usd_per_month=NONE if setup is None else money(setup.usd_per_month),
         api_usd_per_mtok=NONE if rate is None else f"{rate.usd_per_mtok:.4f} ({rate.rate.provider})",
         break_even=NONE if point is None else billions(point.tokens) if point.tokens is not None else point.status,
+        capacity=capacity_text(answer),
         verdict=NONE if answer.verdict is None else VERDICTS[answer.verdict.answer],
         age=_ages(answer, now),
         stale=(setup is not None and not answer.setup_fresh) or (rate is not None and not answer.rate_fresh),
-        reason=answer.why_not or (answer.verdict.reason if answer.verdict else ""),
+        reason=answer.why_not or (f"{answer.verdict.reason}; serves {capacity_text(answer)}" if answer.verdict else ""),
     )
+
+
+def capacity_text(answer: ModelAnswer) -> str:
+    """What the setup serves of the workload, and whether that reaches break-even."""
+    found, point = answer.capacity, answer.break_even
+    if found is None or point is None:
+        return NONE
+    if found.requests_per_month is None:
+        return f"unknown: {found.reason}"
+    kind = f"estimate, x/÷ {found.error_factor:.1f}" if found.kind == "estimate" else str(found.kind)
+    use = "" if point.breakeven_utilization is None else f"; break-even at {point.breakeven_utilization * 100:,.0f} % use"
+    return f"{found.requests_per_month:,.0f} requests/month ({kind}){use}"
 
 
 def setup_text(setup: Setup) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 
 from sqlalchemy import Connection, Engine
 
@@ -15,6 +15,7 @@ from engine.offers import GpuOffer, OfferPolicy
 from engine.policies import FitPolicy
 from engine.rate_choice import RateChoice, RateRanking, cheapest_rate
 from engine.rates import TokenRate
+from engine.served import Served, served, widest_fit
 from engine.setups import Ranking, Setup, SetupPolicy, rank_setups
 from engine.sizing import feasible_fits
 from engine.verdicts import Verdict, verdict
@@ -33,6 +34,7 @@ class Sizer:
 
     world: World
     _known: dict[tuple[str, Need, FitPolicy], tuple[Fit, ...]] = field(default_factory=dict)
+    _served: dict[tuple[Fit, str, date], Served] = field(default_factory=dict)
 
     def fits(self, model: ModelSpec, need: Need, policy: FitPolicy) -> tuple[Fit, ...]:
         """Fits and near misses of a model over all GPUs and formats."""
@@ -41,6 +43,16 @@ class Sizer:
             catalogue = self.world.catalogue
             self._known[key] = feasible_fits(model, catalogue.gpus.values(), tuple(catalogue.formats.values()), need, policy)
         return self._known[key]
+
+    def served(self, setup: Setup, fits: tuple[Fit, ...], workload: Workload, on: date) -> Served:
+        """What the setup serves of a workload a month: stated, else measured, else estimated. All GPUs that are paid for work."""
+        fit = widest_fit(setup, fits)
+        key = (fit, workload.id, on)
+        if key not in self._served:
+            catalogue = self.world.catalogue
+            values = (catalogue.models[fit.model], catalogue.gpus[fit.gpu], catalogue.formats[fit.weight_format])
+            self._served[key] = served(fit, *values, workload, self.world.points, on=on)
+        return self._served[key]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +103,8 @@ def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Q
     fresh, shown = _rankings(world, model, fits, book, question)
     rates, rate_fresh = _rates(world, model, book, question)
     setup, rate = shown.best, rates.cheapest
-    point = _break_even(question.workload, setup, rate)
+    capacity = None if setup is None else sizer.served(setup, fits, question.workload, book.at.date())
+    point = _break_even(question.workload, setup, rate, capacity)
     return ModelAnswer(
         model=model,
         workload=question.workload,
@@ -104,6 +117,7 @@ def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Q
         rates=rates,
         rate=rate,
         rate_fresh=rate is not None and rate_fresh,
+        capacity=capacity,
         break_even=point,
         verdict=_verdict(point, question.workload),
         why_not=_why_not(setup, rate, fits),
@@ -132,15 +146,14 @@ def _rates(world: World, model: ModelSpec, book: Book, question: Question) -> tu
     return (fresh, True) if fresh.cheapest is not None else (ranked(entry.value for entry in book.rates), False)
 
 
-def _break_even(workload: Workload, setup: Setup | None, rate: RateChoice | None) -> BreakEven | None:
-    if setup is None or rate is None:
+def _break_even(workload: Workload, setup: Setup | None, rate: RateChoice | None, capacity: Served | None) -> BreakEven | None:
+    if setup is None or rate is None or capacity is None:
         return None
-    stated = workload.stated_capacity(model=setup.model, gpu=setup.gpu, gpu_count=setup.gpu_count_rented, weight_format=setup.weight_format)
     return workload_break_even(
         workload,
         rate.bill,
         replica_usd_per_month=setup.usd_per_month,
-        capacity_requests_per_month=stated.requests_per_month if stated else None,
+        capacity_requests_per_month=capacity.requests_per_month,
     )
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from engine.breakeven import BreakEven
 from engine.models import ModelSpec
 from engine.rate_choice import RateChoice, RateRanking
+from engine.served import Served
 from engine.setups import Ranking, Setup
 from engine.verdicts import Verdict
 from engine.workloads import Workload
@@ -56,6 +57,7 @@ class ModelAnswer:
     rates: RateRanking
     rate: RateChoice | None
     rate_fresh: bool
+    capacity: Served | None  # requests a month the setup serves, and how well that is known
     break_even: BreakEven | None
     verdict: Verdict | None
     why_not: str  # what is missing for an answer; empty when nothing is

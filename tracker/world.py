@@ -8,8 +8,10 @@ from pathlib import Path
 
 from engine.models import ModelSpec
 from engine.policies import POLICIES, FitPolicy
+from engine.throughput import ThroughputPoint
 from engine.workloads import Workload
 from tracker.catalogue import Catalogue, load_catalogue
+from tracker.catalogue_throughput import load_points
 from tracker.config import Config, Settings, load_config
 from tracker.errors import ConfigError, UnknownName, did_you_mean
 from tracker.scrapers import scraper_module
@@ -25,6 +27,7 @@ class World:
     workloads: Mapping[str, Workload]
     providers: Mapping[str, Provider]
     provider_ids: Mapping[str, str]  # every known spelling -> id
+    points: tuple[ThroughputPoint, ...]  # measured throughput
 
     @property
     def settings(self) -> Settings:
@@ -60,12 +63,14 @@ def load_world(config_dir: Path, user_dir: Path | None = None) -> World:
     user = user_dir if user_dir is not None and user_dir.is_dir() else None
     config = load_config(config_dir, user)
     providers = load_providers(config_dir, user)
+    catalogue = load_catalogue(config_dir, user)
     world = World(
         config=config,
-        catalogue=load_catalogue(config_dir, user),
+        catalogue=catalogue,
         workloads=load_workloads(config_dir, user),
         providers=providers,
         provider_ids={spelling: p.id for p in providers.values() for spelling in (p.id, *p.aliases)},
+        points=tuple(load_points(config_dir, user, catalogue)),
     )
     _check(world)
     return world

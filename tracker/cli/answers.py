@@ -15,7 +15,7 @@ from tracker.book import Book, Listed, read_book
 from tracker.cli.session import Json, Session, print_json, print_table, say, session
 from tracker.database import reading
 from tracker.errors import UnknownName, did_you_mean
-from tracker.present import age, money, row, setup_text
+from tracker.present import age, capacity_text, money, row, setup_text
 from tracker.recompute import Question, Sizer, answer, default_question
 from tracker.snapshot import ModelAnswer
 from tracker.web.app import answer_facts, listed_facts
@@ -116,7 +116,7 @@ def breakeven(
     volume = f"{billions(point.tokens)} tokens a month" if point.tokens is not None else "never"
     requests = "" if point.requests is None else f" ({point.requests:,.0f} requests)"
     say(f"{found.model.name}: break-even {volume}{requests}, {point.status}; verdict: {row(found, here.now).verdict}")
-    say(found.verdict.reason)
+    say(f"{found.verdict.reason}; the setup serves {capacity_text(found)}")
     rate = found.rate.rate
     say(f"rent: {setup_text(found.setup)}, {row(found, here.now).age}")
     say(f"API: {rate.provider} {rate.source_model} at ${found.rate.usd_per_mtok:.4f} per Mtok of the mix, from {rate.source}")

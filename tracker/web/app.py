@@ -164,9 +164,19 @@ def answer_facts(answer: ModelAnswer) -> dict[str, Any]:
             "rate": plain(rate.rate),
         },
         "break_even": None if point is None else {k: v for k, v in plain(point).items() if k not in ("terms", "receipt")},
+        "capacity": capacity_facts(answer),
         "verdict": plain(verdict),
         "why_not": answer.why_not,
     }
+
+
+def capacity_facts(answer: ModelAnswer) -> dict[str, Any] | None:
+    """What the setup serves a month, with the kind of figure that is: an estimate is no measurement."""
+    found = answer.capacity
+    if found is None:
+        return None
+    names = ("requests_per_month", "kind", "error_factor", "source", "reason")
+    return {name: plain(getattr(found, name)) for name in names}
 
 
 def setup_plain(answer: ModelAnswer, setup: Any) -> dict[str, Any]:
