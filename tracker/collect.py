@@ -94,9 +94,14 @@ def describe(report: SweepReport) -> str:
     """One line about a sweep for people."""
     seconds = (report.finished_at - report.started_at).total_seconds()
     if report.status == "failed":
-        return f"{report.source}: failed after {seconds:.1f} s: {clean(report.error)}"
+        return f"{report.source}: failed after {seconds:.1f} s: {first_part(report.error)}"
     skipped = sum(report.skipped.values())
     return f"{report.source}: {report.status}, {report.rows} prices, {skipped} skipped, {report.bytes} bytes, {seconds:.1f} s"
+
+
+def first_part(error: str) -> str:
+    """What happened, without the advice; ``breakeven sources`` shows all of it."""
+    return clean(error.partition(" (attempt")[0].partition(";")[0])
 
 
 def _failed(source: Source, started: datetime, finished: datetime, error: str) -> SweepReport:

@@ -10,13 +10,14 @@ from sqlalchemy import Connection, Engine
 
 from engine.breakeven import BreakEven, workload_break_even
 from engine.fits import Fit, Need
+from engine.ladders import Market
 from engine.models import ModelSpec
-from engine.offers import GpuOffer, OfferPolicy
+from engine.offers import OfferPolicy
 from engine.policies import FitPolicy
 from engine.rate_choice import RateChoice, RateRanking, cheapest_rate
 from engine.rates import TokenRate
 from engine.served import Served, served, widest_fit
-from engine.setups import Ranking, Setup, SetupPolicy, rank_setups
+from engine.setups import Ranking, Setup, SetupPolicy, market, rank_setups
 from engine.sizing import feasible_fits
 from engine.verdicts import Verdict, verdict
 from engine.workloads import Workload
@@ -89,18 +90,34 @@ def snapshot_of(connection: Connection, world: World, sizer: Sizer, at: datetime
     """The same within an open transaction."""
     book = read_book(connection, at, world.config.sources)
     question = default_question(world)
+    markets = markets_of(book, question)
     return Snapshot(
         at=at,
         book=book,
-        answers=tuple(answer(world, sizer, book, world.model(name), question) for name in world.settings.track.models),
+        answers=tuple(answer(world, sizer, book, world.model(name), question, markets) for name in world.settings.track.models),
         sources=source_health(connection, world.config.sources, at),
     )
 
 
-def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Question) -> ModelAnswer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Markets:
+    """The eligible offers of a book, read once for all models: the fresh ones, and all that are known."""
+
+    fresh: Market
+    known: Market
+
+
+def markets_of(book: Book, question: Question) -> Markets:
+    """Offers a question admits. Slices of a GPU are never ranked."""
+    whole = [entry for entry in book.offers if not entry.is_slice]
+    fresh = [entry.value for entry in whole if entry.fresh]
+    return Markets(fresh=market(fresh, question.offers), known=market([entry.value for entry in whole], question.offers))
+
+
+def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Question, markets: Markets | None = None) -> ModelAnswer:
     """The cheapest setup, the cheapest rate and what they say about the workload."""
     fits = sizer.fits(model, question.need, question.policy)
-    fresh, shown = _rankings(world, model, fits, book, question)
+    fresh, shown = _rankings(world, model, fits, markets or markets_of(book, question), question)
     rates, rate_fresh = _rates(world, model, book, question)
     setup, rate = shown.best, rates.cheapest
     capacity = None if setup is None else sizer.served(setup, fits, question.workload, book.at.date())
@@ -124,15 +141,13 @@ def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Q
     )
 
 
-def _rankings(world: World, model: ModelSpec, fits: tuple[Fit, ...], book: Book, question: Question) -> tuple[Ranking, Ranking]:
+def _rankings(world: World, model: ModelSpec, fits: tuple[Fit, ...], markets: Markets, question: Question) -> tuple[Ranking, Ranking]:
     """The ranking of fresh offers, and the one to show: of everything known where nothing fresh holds the model."""
-
-    def ranked(offers: Iterable[GpuOffer]) -> Ranking:
-        return rank_setups(model, fits, offers, world.catalogue.formats, SetupPolicy(offers=question.offers))
-
-    whole = [entry for entry in book.offers if not entry.is_slice]
-    fresh = ranked(entry.value for entry in whole if entry.fresh)
-    return fresh, fresh if fresh.best is not None else ranked(entry.value for entry in whole)
+    policy = SetupPolicy(offers=question.offers)
+    fresh = rank_setups(model, fits, markets.fresh, world.catalogue.formats, policy)
+    if fresh.best is not None:
+        return fresh, fresh
+    return fresh, rank_setups(model, fits, markets.known, world.catalogue.formats, policy)
 
 
 def _rates(world: World, model: ModelSpec, book: Book, question: Question) -> tuple[RateRanking, bool]:

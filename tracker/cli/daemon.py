@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
 from typing import Annotated
@@ -14,7 +15,7 @@ import typer
 from scrapers.http import HostGate
 from tracker.cli.session import Json, Session, print_json, print_table, say, session, world
 from tracker.collect import Collector, collect_source, describe
-from tracker.daemon import Daemon, listen, stop_on_signals, utc_now
+from tracker.daemon import WORKERS, Daemon, listen, stop_on_signals, utc_now
 from tracker.database import only_daemon, reading
 from tracker.health import source_health
 from tracker.paths import config_dir, data_dir, user_config_dir
@@ -81,13 +82,12 @@ def collect(
     chosen = [here.world.config.source(source)] if source else list(here.world.config.sources.values())
     collector = Collector(world=here.world, db=here.db, now=utc_now, gate=HostGate(monotonic=monotonic))
     kept = data_dir() / "saved" if save else None
-    reports = []
-    with only_daemon(here.db):
-        for one in chosen:
-            report = collect_source(collector, one, save_to=kept, force=force)
-            reports.append(report)
-            if not as_json:
-                say(describe(report) if report else source_line(_health(here, one.id), here.now))
+    with only_daemon(here.db), ThreadPoolExecutor(WORKERS) as pool:
+        running = [pool.submit(collect_source, collector, one, save_to=kept, force=force) for one in chosen]
+        reports = [done.result() for done in running]
+    for one, report in zip(chosen, reports, strict=True):
+        if not as_json:
+            say(describe(report) if report else source_line(_health(here, one.id), here.now))
     if as_json:
         print_json([_summary(report) for report in reports if report])
     elif kept:
