@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
 from tracker.errors import ConfigError, UnknownName, did_you_mean
 
@@ -83,6 +83,12 @@ class AlertSettings(_Strict):
     webhook_timeout_s: float = Field(default=10, gt=0)
 
 
+class PrecedenceSettings(RootModel[dict[str, tuple[str, ...]]]):
+    """Provider -> sources, first believed first."""
+
+    model_config = ConfigDict(frozen=True)
+
+
 class Settings(_Strict):
     """``tracker.toml``."""
 
@@ -93,6 +99,7 @@ class Settings(_Strict):
     recompute: RecomputeSettings = RecomputeSettings()
     guard: GuardSettings = GuardSettings()
     alerts: AlertSettings = AlertSettings()
+    precedence: PrecedenceSettings = PrecedenceSettings({})
 
 
 class SourceSettings(_Strict):

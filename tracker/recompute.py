@@ -24,6 +24,7 @@ from engine.workloads import Workload
 from tracker.book import Book, read_book
 from tracker.database import reading
 from tracker.health import source_health
+from tracker.precedence import offer_disagreements, preferred_offers, rate_disagreements
 from tracker.snapshot import ModelAnswer, Snapshot
 from tracker.workloads import rate_policy
 from tracker.world import World
@@ -90,12 +91,13 @@ def snapshot_of(connection: Connection, world: World, sizer: Sizer, at: datetime
     """The same within an open transaction."""
     book = read_book(connection, at, world.config.sources)
     question = default_question(world)
-    markets = markets_of(book, question)
+    markets = markets_of(world, book, question)
     return Snapshot(
         at=at,
         book=book,
         answers=tuple(answer(world, sizer, book, world.model(name), question, markets) for name in world.settings.track.models),
         sources=source_health(connection, world.config.sources, at),
+        disagreements=(*offer_disagreements(book.offers), *rate_disagreements(book.rates)),
     )
 
 
@@ -107,9 +109,9 @@ class Markets:
     known: Market
 
 
-def markets_of(book: Book, question: Question) -> Markets:
-    """Offers a question admits. Slices of a GPU are never ranked."""
-    whole = [entry for entry in book.offers if not entry.is_slice]
+def markets_of(world: World, book: Book, question: Question) -> Markets:
+    """Offers a question admits, of one source a provider. Slices of a GPU are never ranked."""
+    whole = [entry for entry in preferred_offers(book.offers, world.settings.precedence.root) if not entry.is_slice]
     fresh = [entry.value for entry in whole if entry.fresh]
     return Markets(fresh=market(fresh, question.offers), known=market([entry.value for entry in whole], question.offers))
 
@@ -117,7 +119,7 @@ def markets_of(book: Book, question: Question) -> Markets:
 def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Question, markets: Markets | None = None) -> ModelAnswer:
     """The cheapest setup, the cheapest rate and what they say about the workload."""
     fits = sizer.fits(model, question.need, question.policy)
-    fresh, shown = _rankings(world, model, fits, markets or markets_of(book, question), question)
+    fresh, shown = _rankings(world, model, fits, markets or markets_of(world, book, question), question)
     rates, rate_fresh = _rates(world, model, book, question)
     setup, rate = shown.best, rates.cheapest
     capacity = None if setup is None else sizer.served(setup, fits, question.workload, book.at.date())

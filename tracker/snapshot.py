@@ -14,6 +14,7 @@ from engine.setups import Ranking, Setup
 from engine.verdicts import Verdict
 from engine.workloads import Workload
 from tracker.book import Book
+from tracker.precedence import Disagreement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,7 @@ class Snapshot:
     book: Book
     answers: tuple[ModelAnswer, ...]
     sources: tuple[SourceHealth, ...]
+    disagreements: tuple[Disagreement, ...] = ()
 
     @property
     def newest_price_at(self) -> datetime | None:

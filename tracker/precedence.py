@@ -1,0 +1,94 @@
+"""Several sources of one provider: which one is believed, and how far they are apart.
+
+A provider's own interface is believed before catalogues and aggregators; ``[precedence]`` of tracker.toml says otherwise. Prices
+are compared where two fresh sources list the same GPUs, tier and region; the spread is a metric, and never an average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from engine.offers import GpuOffer
+from engine.rates import Conditions, TokenRate
+from tracker.book import Listed
+
+Thing = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """Two fresh sources that print different prices. ``ratio`` is (highest - lowest) / lowest of the widest pair."""
+
+    provider: str
+    what: str  # gpu, model
+    sources: tuple[str, ...]
+    ratio: Decimal
+
+
+def preferred_offers(entries: Iterable[Listed[GpuOffer]], precedence: Mapping[str, Sequence[str]]) -> list[Listed[GpuOffer]]:
+    """Offers of one source a provider; of imported rows about the same thing, the one seen last."""
+    entries = list(entries)
+    chosen = _chosen_sources(entries, precedence)
+    live = [entry for entry in entries if not entry.imported and chosen[entry.value.provider] == entry.value.source]
+    newest: dict[Thing, Listed[GpuOffer]] = {}
+    for entry in entries:
+        if entry.imported and ((key := _thing(entry.value)) not in newest or entry.seen_at > newest[key].seen_at):
+            newest[key] = entry
+    return [*live, *newest.values()]
+
+
+def _chosen_sources(entries: Iterable[Listed[GpuOffer]], precedence: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """The source that speaks for each provider: a fresh one before a stale one, then by precedence."""
+    ranks: dict[str, tuple[bool, int, bool, str]] = {}
+    for entry in entries:
+        if entry.imported:
+            continue
+        provider, source = entry.value.provider, entry.value.source
+        stated = precedence.get(provider, ())
+        place = stated.index(source) if source in stated else len(stated)
+        rank = (not entry.fresh, place, source != provider, source)
+        ranks[provider] = min(ranks.get(provider, rank), rank)
+    return {provider: rank[3] for provider, rank in ranks.items()}
+
+
+def _thing(offer: GpuOffer) -> Thing:
+    return (offer.provider, offer.gpu, str(offer.gpu_count), offer.tier, str(offer.term_months), offer.trust, offer.region)
+
+
+def offer_disagreements(entries: Iterable[Listed[GpuOffer]]) -> tuple[Disagreement, ...]:
+    """Where fresh sources of one provider differ about the same GPUs, the widest for each provider and GPU."""
+    prices: dict[Thing, dict[str, Decimal]] = {}
+    for entry in entries:
+        if entry.fresh and not entry.is_slice:
+            found = prices.setdefault(_thing(entry.value), {})
+            usd = entry.value.usd_per_hour
+            found[entry.value.source] = min(found.get(entry.value.source, usd), usd)
+    return _widest((key[0], key[1], by_source) for key, by_source in prices.items())
+
+
+def rate_disagreements(entries: Iterable[Listed[TokenRate]]) -> tuple[Disagreement, ...]:
+    """Where fresh sources differ about one provider's rate of a model, over input, cached input and output."""
+    prices: dict[Thing, dict[str, Decimal]] = {}
+    for entry in entries:
+        rate = entry.value
+        if not entry.fresh or rate.conditions != Conditions():
+            continue
+        for kind in ("input", "cache_read", "output"):
+            price = getattr(rate.usd, kind)
+            if price is not None and price > 0:
+                prices.setdefault((rate.provider, rate.model, rate.sku, rate.region, kind), {})[rate.source] = price
+    return _widest((key[0], key[1], by_source) for key, by_source in prices.items())
+
+
+def _widest(found: Iterable[tuple[str, str, Mapping[str, Decimal]]]) -> tuple[Disagreement, ...]:
+    widest: dict[tuple[str, str], Disagreement] = {}
+    for provider, what, by_source in found:
+        if len(by_source) < 2:
+            continue
+        low, high = min(by_source.values()), max(by_source.values())
+        one = Disagreement(provider=provider, what=what, sources=tuple(sorted(by_source)), ratio=(high - low) / low)
+        if (provider, what) not in widest or one.ratio > widest[provider, what].ratio:
+            widest[provider, what] = one
+    return tuple(widest[key] for key in sorted(widest))
