@@ -44,7 +44,8 @@ def sweep(minutes: float, *rows: OfferRow, status: str = "ok", error: str = "", 
     """A sweep of runpod that many minutes after T0."""
     seen = T0 + timedelta(minutes=minutes)
     return SweepReport(
-        source="runpod", started_at=seen - timedelta(seconds=2), finished_at=seen, status=status, rows=len(rows), offers=rows, error=error, **other
+        source="runpod", started_at=seen - timedelta(seconds=2), finished_at=seen, status=status, rows=len(rows), offers=rows,
+        error=error, **other
     )  # type: ignore[arg-type]  # fmt: skip
 
 

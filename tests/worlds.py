@@ -68,7 +68,7 @@ def serve_six(upstream: Upstream) -> None:
 
 
 def serve_shared(upstream: Upstream, shared: Path, day: date) -> None:
-    """The real recordings beside the checkout; the ECB answer of ``day`` in the documented shape, with the reference rates of 2026-10-30."""
+    """The real recordings beside the checkout; the ECB answer of ``day`` is of our own, in the documented shape."""
     recorded = shared / "recorded"
     upstream.add(runpod.PATH, (recorded / "gpu-markets/runpod_graphql_gpuTypes_2026-10.json").read_bytes(), method="POST")
     _serve_scaleway(upstream, recorded / "gpu-clouds/scaleway")
@@ -127,14 +127,20 @@ def runpod_answer(prices: dict[str, str]) -> str:
 
 def genai_answer(lists: dict[str, dict[str, dict[str, str]]]) -> str:
     """A v2 file: provider -> model -> price per Mtok by its field name."""
-    providers = []
-    for provider, models in lists.items():
-        entries = [
-            '{"id": "%s", "match": {"equals": "%s"}, "prices": {%s}}' % (name, name, ", ".join(f'"{k}": {v}' for k, v in prices.items()))
-            for name, prices in models.items()
+    return json.dumps(
+        [
+            {
+                "id": provider,
+                "name": provider,
+                "api_pattern": "x",
+                "models": [
+                    {"id": name, "match": {"equals": name}, "prices": {field: float(price) for field, price in prices.items()}}
+                    for name, prices in models.items()
+                ],
+            }
+            for provider, models in lists.items()
         ]
-        providers.append('{"id": "%s", "name": "%s", "api_pattern": "x", "models": [%s]}' % (provider, provider, ", ".join(entries)))
-    return "[" + ", ".join(providers) + "]"
+    )
 
 
 def serve_market(upstream: Upstream, *, b300: str = "6.94", h200: str = "3.59") -> None:
