@@ -92,6 +92,9 @@ class GpuQuote:
     interconnect: str = "unknown"
     is_slice: bool = False  # MIG or a fraction of a GPU: kept apart, never ranked
     valid_from: datetime | None = None  # an announced price
+    host: str = ""  # marketplaces: who rents the machine out
+    reliability: Decimal | None = None  # marketplaces: 0..1, as printed
+    parts: tuple[tuple[str, Decimal | None], ...] = ()  # composed prices: what each part costs; None: it has no price there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +138,22 @@ class Skipped:
 Row = GpuQuote | TokenQuote | FxQuote | Skipped
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineFilter:
+    """Which lines of a large text are kept: those that start with ``head``, and those that hold all of ``all_of`` and one of ``any_of``."""
+
+    head: bytes
+    all_of: tuple[bytes, ...]
+    any_of: tuple[bytes, ...]
+
+    def keeps(self, line: bytes) -> bool:
+        """Whether a line, without its line break, is kept."""
+        for literal in self.all_of:  # no generator: this runs for every line of half a gigabyte
+            if literal not in line:
+                return line.startswith(self.head)
+        return any(literal in line for literal in self.any_of) or line.startswith(self.head)
+
+
 class Client(Protocol):
     """What ``fetch`` may do. Paths are relative to the source's base URL or absolute within its host."""
 
@@ -143,6 +162,13 @@ class Client(Protocol):
 
     def post(self, path: str, *, json: Any, headers: Mapping[str, str] | None = None) -> Page:
         """POST a JSON body; raises FetchError."""
+
+
+class LineClient(Client, Protocol):
+    """A client for sources that publish files too large to hold."""
+
+    def get_lines(self, path: str, lines: LineFilter) -> Page:
+        """GET, reading the body as a stream: a page of the kept lines alone, each with its line break; raises FetchError."""
 
 
 class Scraper(Protocol):

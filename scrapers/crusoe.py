@@ -101,7 +101,7 @@ def _quote_rows(tier: Tier, printed: str, card: Card) -> Iterator[Row]:
         raise BadRow("price is no dollar amount per GPU-hour")
     form = [tag for tag in card.tags if not MEMORY.fullmatch(tag)]
     memory = next((found[1] for tag in card.tags if (found := MEMORY.fullmatch(tag))), None)
-    gpu = clean_name(" ".join([card.gpu, *form]), "name of the GPU")
+    gpu = clean_name(" ".join([card.gpu, *card.tags]) if card.gpu else "", "name of the GPU")
     yield GpuQuote(
         provider="crusoe",
         sku=gpu,

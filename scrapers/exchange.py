@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,7 +14,8 @@ import httpx
 import tenacity
 
 from scrapers import unpack
-from scrapers.contract import FetchError
+from scrapers.contract import FetchError, LineFilter
+from scrapers.lines import kept_lines
 from scrapers.pace import Budget, HostGate, OutOfTime, Stopped
 from scrapers.redact import redact
 
@@ -39,7 +41,7 @@ class SourceLimits:
     connect_timeout_s: float = 10
     read_timeout_s: float = 30
     deadline_s: float = 120
-    max_bytes: int = unpack.DEFAULT_MAX_BYTES  # of one body, decompressed
+    max_bytes: int = unpack.DEFAULT_MAX_BYTES  # of one body, decompressed; of the kept lines where a body is read by lines
     attempts: int = 4
     min_interval_s: float = 1  # between the starts of two requests to the host
     obey_robots: bool = False
@@ -109,9 +111,9 @@ class Exchange:
         """An error that says address, what was expected, what was found and what to do, without credentials."""
         return kind(self.hide(f"{method} {url}: expected {expected}, found {found}; {to_do}"))
 
-    def ask(self, request: httpx.Request, check: Callable[[httpx.URL], None]) -> Answer:
+    def ask(self, request: httpx.Request, check: Callable[[httpx.URL], None], lines: LineFilter | None = None) -> Answer:
         """The answer after redirects and retries, of any status that will not pass; FetchError. ``check`` raises for an address
-        that must not be asked; it sees those of redirects too."""
+        that must not be asked; it sees those of redirects too. With ``lines`` the body is the kept lines of a body of any length."""
         method, url = request.method, request.url
         attempts = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(_MayPass),
@@ -121,7 +123,7 @@ class Exchange:
             reraise=True,
         )
         try:
-            return attempts(self._follow, request, check)
+            return attempts(self._follow, request, check, lines)
         except _MayPass as error:
             found = f"{error} (attempt {attempts.statistics['attempt_number']} of {self._limits.attempts})"
             to_do = WHAT_TO_DO.get(error.status, "the next sweep tries again; check base_url and the network if it lasts")
@@ -131,12 +133,12 @@ class Exchange:
         except Stopped as error:
             raise self.error(method, url, str(error), "the next start sweeps again", kind=Stopped) from None
 
-    def _follow(self, request: httpx.Request, check: Callable[[httpx.URL], None]) -> Answer:
+    def _follow(self, request: httpx.Request, check: Callable[[httpx.URL], None], lines: LineFilter | None) -> Answer:
         """One answer, following redirects within the host."""
         asked = request
         for _ in range(_MAX_REDIRECTS + 1):
             check(asked.url)
-            answer = self._send(asked)
+            answer = self._send(asked, lines)
             if isinstance(answer, Answer):
                 return answer
             if not self.at_home(answer.url):
@@ -145,52 +147,54 @@ class Exchange:
             asked = answer
         raise self.error(request.method, request.url, f"more than {_MAX_REDIRECTS} redirects", "check base_url of this source")
 
-    def _send(self, request: httpx.Request) -> Answer | httpx.Request:
+    def _send(self, request: httpx.Request, lines: LineFilter | None) -> Answer | httpx.Request:
         """One exchange: the answer, or the request it redirects to."""
         with self._gate.turn(request.url.netloc.decode("ascii"), interval_s=self.interval_s, sleep=self._budget.sleep):
             try:
                 response = self._http.send(request, stream=True)
                 with contextlib.closing(response):
-                    return response.next_request or self._read(response)
+                    return response.next_request or self._read(response, lines)
             except _PASSING as error:
                 raise _MayPass(f"{type(error).__name__}: {error}") from error
             except (httpcore.LocalProtocolError, httpcore.UnsupportedProtocol):  # their text can hold a key: not chained
                 found = "a header with characters that HTTP does not allow"
                 raise self.error(request.method, request.url, found, "look for line breaks in the key") from None
 
-    def _read(self, response: httpx.Response) -> Answer:
+    def _read(self, response: httpx.Response, lines: LineFilter | None) -> Answer:
         answer = Answer(status=response.status_code, headers={name.lower(): value for name, value in response.headers.items()})
         if answer.status == 429 or answer.status >= 500:
             wait_s = retry_after_s(answer.headers.get("retry-after", ""), self._now())
             raise _MayPass(status_text(answer), status=answer.status, wait_s=wait_s)
         if answer.status == 304:
-            for _ in self._chunks(response, {}):  # has no body; read to its end, the connection can be used again
+            for _ in self._chunks(response, {}, self._limits.max_bytes):  # has no body; read to its end, the connection can be used again
                 pass
-        return replace(answer, body=self._body(response, answer.headers)) if answer.status in READ_STATUSES else answer
+        return replace(answer, body=self._body(response, answer.headers, lines)) if answer.status in READ_STATUSES else answer
 
-    def _body(self, response: httpx.Response, headers: Mapping[str, str]) -> bytes:
+    def _body(self, response: httpx.Response, headers: Mapping[str, str], lines: LineFilter | None) -> bytes:
         encoding = headers.get("content-encoding", "").strip().lower()
         request, most = response.request, self._limits.max_bytes
         if encoding not in unpack.ENCODINGS:
             to_do = "the source must send one of those it was asked for"
             raise self.error(request.method, request.url, f"Content-Encoding {encoding!r}", to_do, expected="gzip, deflate or none")
         try:
-            return unpack.inflate(self._chunks(response, headers), encoding, max_bytes=most)
+            if lines is not None:
+                return kept_lines(self._chunks(response, headers, math.inf), encoding, lines, max_bytes=most)
+            return unpack.inflate(self._chunks(response, headers, most), encoding, max_bytes=most)
         except unpack.TooLarge as error:
             to_do = "raise max_bytes if the source really is that large"
             raise self.error(request.method, request.url, str(error), to_do, expected=f"a body of at most {most} bytes") from error
         except unpack.Damaged as error:
             raise _MayPass(str(error)) from error
 
-    def _chunks(self, response: httpx.Response, headers: Mapping[str, str]) -> Iterator[bytes]:
-        """The body as sent, counted, no longer than its cap and no shorter than announced."""
+    def _chunks(self, response: httpx.Response, headers: Mapping[str, str], most: float) -> Iterator[bytes]:
+        """The body as sent, counted, no longer than ``most`` bytes and no shorter than announced."""
         received = 0
         assert isinstance(response.stream, httpx.SyncByteStream)
         for chunk in response.stream:  # iter_raw() would refuse a body that a test's transport holds whole
             received += len(chunk)
             self.received_bytes += len(chunk)
-            if received > self._limits.max_bytes:
-                raise unpack.TooLarge(f"more than {self._limits.max_bytes} bytes")
+            if received > most:
+                raise unpack.TooLarge(f"more than {most} bytes")
             self._budget.check()
             yield chunk
         announced = headers.get("content-length", "")

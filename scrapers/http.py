@@ -15,7 +15,7 @@ from typing import Any, Self
 import httpx
 
 from scrapers import robots
-from scrapers.contract import Page
+from scrapers.contract import LineFilter, Page
 from scrapers.exchange import READ_STATUSES, WHAT_TO_DO, Answer, Exchange, SourceLimits, status_text
 from scrapers.kept import StoredPage, conditions, keep, renewed
 from scrapers.pace import Budget, HostGate, OutOfTime, Stopped
@@ -87,12 +87,21 @@ class SourceClient:
     def get(self, path: str, *, params: Mapping[str, str | int] | None = None, headers: Mapping[str, str] | None = None) -> Page:
         """The page at ``path`` below the base URL, or at an absolute URL of the same host; FetchError."""
         url = self._url("GET", path, params)
-        self._exchange.keep_secret(_credentials(headers or {}))
-        last = self._last.get(self._key(url))
-        request = self._request("GET", url, {**conditions(last), **(headers or {})})
+        return self._get(url, self._key(url), headers or {}, None)
+
+    def get_lines(self, path: str, lines: LineFilter) -> Page:
+        """The page of the kept lines of a file that is too large to hold; FetchError. ``max_bytes`` is of the kept lines, the
+        file itself is limited by the deadline alone. What is kept for the next sweep are the kept lines, under the filter's name."""
+        url = self._url("GET", path, None)
+        return self._get(url, f"{self._key(url)}#lines-{hashlib.sha256(repr(lines).encode()).hexdigest()[:16]}", {}, lines)
+
+    def _get(self, url: httpx.URL, key: str, headers: Mapping[str, str], lines: LineFilter | None) -> Page:
+        self._exchange.keep_secret(_credentials(headers))
+        last = self._last.get(key)
+        request = self._request("GET", url, {**conditions(last), **headers})
         self._read_robots()
-        page = self._page(request, self._exchange.ask(request, self._check_robots), last)
-        if kept := keep(self._key(url), page):
+        page = self._page(request, self._exchange.ask(request, self._check_robots, lines), last)
+        if kept := keep(key, page):
             self.stored[kept.url] = kept
         return page
 

@@ -16,16 +16,16 @@ from scrapers.fields import as_object, count, each, layout_changed, name, price,
 
 SOURCE = "lambda_labs"
 PATH = "/api/v1/instance-types"
-KEY = "LAMBDA_API_KEY"
 CENTS = Decimal("0.01")
 MEMORY = re.compile(r"\(([0-9]{1,4}) GB\b")
 
 
 def fetch(client: Client, secrets: Mapping[str, str]) -> list[Page]:
     """One GET with the key; MissingKey without one."""
-    if not secrets.get(KEY):
-        raise MissingKey(f"{SOURCE}: {KEY} is not set")
-    return [client.get(PATH, headers={"Authorization": f"Bearer {secrets[KEY]}"})]
+    key = secrets.get("key")
+    if not key:
+        raise MissingKey(f"{SOURCE}: no key; set the environment variable that key_env of this source names")
+    return [client.get(PATH, headers={"Authorization": f"Bearer {key}"})]
 
 
 def parse(pages: Sequence[Page]) -> Iterator[Row]:

@@ -26,7 +26,7 @@ class Damaged(Exception):
 def inflate(chunks: Iterable[bytes], encoding: str, *, max_bytes: int) -> bytes:
     """Body of at most ``max_bytes`` from raw chunks; never holds more than that and one piece. ``encoding`` is one of ENCODINGS."""
     body = io.BytesIO()
-    for piece in _pieces(chunks, encoding):
+    for piece in pieces(chunks, encoding):
         if body.tell() + len(piece) > max_bytes:
             raise TooLarge(f"more than {max_bytes} bytes")
         body.write(piece)
@@ -52,7 +52,8 @@ def read_zip_member(body: bytes, name: str, *, max_bytes: int = DEFAULT_MAX_BYTE
     return data
 
 
-def _pieces(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+def pieces(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    """The body bit by bit, decompressed; ``encoding`` is one of ENCODINGS."""
     if encoding in ("gzip", "x-gzip"):
         return _inflated(iter(chunks), b"", _GZIP_BITS)
     if encoding == "deflate":

@@ -23,7 +23,7 @@ def test_the_real_page() -> None:
     assert [row.reason for row in rows if isinstance(row, Skipped)] == ["contact sales"] * 12
     assert len(rows) == 18 and len(quotes) == 6
     # printed on the page, USD per GPU-hour
-    assert quotes["NVIDIA H200 HGX", "on_demand"].price == Decimal("4.29")
-    assert quotes["NVIDIA A100 SXM", "on_demand"].price == Decimal("2.30")
-    assert quotes["NVIDIA A100 PCIe", "on_demand"].price == Decimal("2.00")
-    assert quotes["AMD MI300X", "on_demand"].price == Decimal("3.45")
+    assert quotes["NVIDIA H200 141GB HGX", "on_demand"].price == Decimal("4.29")
+    assert quotes["NVIDIA A100 80GB SXM", "on_demand"].price == Decimal("2.30")
+    assert quotes["NVIDIA A100 80GB PCIe", "on_demand"].price == Decimal("2.00")
+    assert quotes["AMD MI300X 192GB", "on_demand"].price == Decimal("3.45")

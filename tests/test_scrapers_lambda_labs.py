@@ -28,17 +28,17 @@ class FakeClient:
         raise AssertionError(f"unexpected POST {path}")
 
 
-@pytest.mark.parametrize("secrets", [{}, {"LAMBDA_API_KEY": ""}, {"OTHER_KEY": "x"}])
+@pytest.mark.parametrize("secrets", [{}, {"key": ""}, {"other": "x"}])
 def test_without_a_key_nothing_is_asked(secrets: dict[str, str]) -> None:
     client = FakeClient()
-    with pytest.raises(MissingKey, match="lambda_labs: LAMBDA_API_KEY is not set"):
+    with pytest.raises(MissingKey, match="lambda_labs: no key; set the environment variable"):
         lambda_labs.fetch(client, secrets)
     assert client.asked == []
 
 
 def test_the_key_is_sent_as_a_bearer_token() -> None:
     client = FakeClient()
-    lambda_labs.fetch(client, {"LAMBDA_API_KEY": "s3cret"})
+    lambda_labs.fetch(client, {"key": "s3cret"})
     assert client.asked == [("/api/v1/instance-types", {"Authorization": "Bearer s3cret"})]
 
 

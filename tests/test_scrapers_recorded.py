@@ -56,9 +56,11 @@ def expected_fields(entry: dict[str, Any]) -> tuple[type[Any], dict[str, Any]]:
 
 
 def convert(name: str, value: Any) -> Any:
-    if name in {"price", "scale", "memory_gb", "rate"} and value is not None:
+    if name in {"price", "scale", "memory_gb", "rate", "reliability"} and value is not None:
         assert isinstance(value, str), f"{name} {value!r}: write decimals as strings"
         return Decimal(value)
+    if name == "parts":
+        return tuple((part, None if price is None else convert("price", price)) for part, price in value.items())
     if name == "prices":
         return {kind: convert("price", price) for kind, price in value.items()}
     if name in {"valid_from", "valid_to"} and value is not None:

@@ -1,0 +1,1 @@
+callback({"vers": 0.01, "config": {"rate": "perhr", "valueColumns": ["linux", "mswin"], "currencies": ["USD"], "regions": []}});

@@ -1,0 +1,1 @@
+callback({not json});
