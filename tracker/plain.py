@@ -35,3 +35,8 @@ def plain(value: Any) -> Any:
 def as_json(value: Any) -> str:
     """``value`` as indented JSON text."""
     return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def as_line(value: Any) -> str:
+    """``value`` as JSON on one line."""
+    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False)

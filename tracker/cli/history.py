@@ -1,0 +1,155 @@
+"""``changes`` and ``history``: what moved when, and what the answers were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from tracker.book import Book
+from tracker.cli.session import Json, Session, print_json, print_table, say, session
+from tracker.cli.times import since, span
+from tracker.database import reading
+from tracker.plain import as_line
+from tracker.present import money
+from tracker.recompute import Sizer, answer, default_question
+from tracker.timeline import Change, books, changes, gpu_history
+
+Since = Annotated[str, typer.Option("--since", help="From this time on, or so long ago: 7d, 6h, 2026-11-01.")]
+Until = Annotated[str, typer.Option("--until", help="Before this time; default: now.")]
+Step = Annotated[str, typer.Option("--step", help="One line every 1d, 6h, 30m.")]
+Lines = Annotated[bool, typer.Option("--jsonl", help="One JSON object a line.")]
+Name = Annotated[str, typer.Argument(help="What of: a GPU for gpu, a provider's sku for offer, a model for the others.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    app.command("changes")(list_changes)
+    app.command("history")(history)
+
+
+def list_changes(
+    start: Since = "1d",
+    after: Annotated[str, typer.Option(help="Cursor: the event of the last change you have.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=100_000)] = 1000,
+    imported: Annotated[bool, typer.Option("--imported", help="Imported history too.")] = False,
+    lines: Lines = False,
+    as_json: Json = False,
+) -> None:
+    """Prices that appeared, moved or went, oldest first."""
+    here = session()
+    with reading(here.db) as connection:
+        found = changes(connection, since(start, here.now, "--since"), cursor=after, limit=limit, imported=imported)
+    if lines:
+        for change in found:
+            print(as_line(change))
+    elif as_json:
+        print_json(found)
+    else:
+        print_table(("time (UTC)", "provider", "what", "", "old", "new", "percent", "event"), [_cells(change) for change in found])
+
+
+def _cells(change: Change) -> tuple[str, ...]:
+    moved = [key for key, value in change.new.items() if value != change.old[key]]
+
+    def shown(prices: Mapping[str, Any]) -> str:
+        return " ".join(f"{key} {prices[key]:f}" for key in moved if prices[key] is not None)
+
+    percent = " ".join(f"{value:+}" for value in change.percent.values())
+    return (
+        f"{change.at:%Y-%m-%d %H:%M}", change.provider, change.name, change.kind,
+        f"{shown(change.old)} {change.currency}" if change.kind != "appeared" else "",
+        f"{shown(change.new)} {change.currency}" if change.kind != "gone" else "", percent, change.event,
+    )  # fmt: skip
+
+
+def history(
+    what: Annotated[str, typer.Argument(help="offer, gpu, rate, setup or breakeven.")],
+    name: Name,
+    start: Since = "30d",
+    until: Until = "",
+    step: Step = "1d",
+    lines: Lines = False,
+    as_json: Json = False,
+) -> None:
+    """Prices or answers as they were at each step: only what was observed by then, with the time it was seen."""
+    here = session()
+    read = _reader(here, what, name)
+    first, last = since(start, here.now, "--since"), since(until, here.now, "--until") if until else here.now + timedelta(milliseconds=1)
+    with reading(here.db) as connection:
+        found = [(book.at, read(book)) for book in books(connection, here.world.config.sources, first, last, span(step, "--step"))]
+    rows = [{"at": at, **entry} for at, entries in found for entry in entries]
+    if lines:
+        for row in rows:
+            print(as_line(row))
+    elif as_json:
+        print_json(rows)
+    elif not rows:
+        say(f"nothing known of {what} {name} in that time")
+    else:
+        header = tuple(rows[0])
+        print_table(header, [tuple(_text(row[key]) for key in header) for row in rows])
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M}"
+    return "" if value is None else str(value)
+
+
+Reader = Callable[[Book], list[dict[str, Any]]]
+
+
+def _reader(here: Session, what: str, name: str) -> Reader:
+    """What to read of each book."""
+    if what == "gpu":
+        gpu = here.world.gpu(name)
+        return lambda book: [{"tier": tier, **facts} for tier, facts in sorted(gpu_history(book, gpu).items())]
+    if what == "offer":
+        return lambda book: [_offer(entry) for entry in book.offers if entry.value.sku == name]
+    if what not in ("rate", "setup", "breakeven"):
+        raise typer.BadParameter(f"{what!r} is none of offer, gpu, rate, setup, breakeven")
+    model = here.world.model(name)
+    if what == "rate":
+        return lambda book: [_rate(entry) for entry in book.rates if entry.value.model == model.id]
+    sizer, question = Sizer(here.world), default_question(here.world)
+    return lambda book: [_answer(answer(here.world, sizer, book, model, question), what)]
+
+
+def _offer(entry: Any) -> dict[str, Any]:
+    offer = entry.value
+    return {
+        "provider": offer.provider, "region": offer.region, "gpus": f"{offer.gpu_count} x {offer.gpu}", "tier": offer.tier,
+        "native_per_hour": offer.native_per_hour, "currency": offer.currency, "usd_per_hour": offer.usd_per_hour,
+        "seen_at": offer.seen_at, "fresh": entry.fresh,
+    }  # fmt: skip
+
+
+def _rate(entry: Any) -> dict[str, Any]:
+    rate, prices = entry.value, entry.value.native
+    return {
+        "provider": rate.provider, "sku": rate.sku, "region": rate.region, "input": prices.input, "cache_read": prices.cache_read,
+        "output": prices.output, "currency": rate.currency, "seen_at": rate.seen_at, "fresh": entry.fresh, "source": entry.origin,
+    }  # fmt: skip
+
+
+def _answer(found: Any, what: str) -> dict[str, Any]:
+    setup, rate, point = found.setup, found.rate, found.break_even
+    facts = {
+        "setup": None if setup is None else f"{setup.gpu_count_rented} x {setup.gpu} {setup.weight_format}",
+        "provider": None if setup is None else setup.offer.provider,
+        "usd_per_hour": None if setup is None else money(setup.usd_per_hour),
+        "seen_at": found.seen_at,
+        "fresh": found.all_fresh if what == "breakeven" else found.setup_fresh,
+    }
+    if what == "setup":
+        return facts
+    return facts | {
+        "api_provider": None if rate is None else rate.rate.provider,
+        "api_usd_per_mtok": None if rate is None else f"{rate.usd_per_mtok:.4f}",
+        "break_even_tokens": None if point is None or point.tokens is None else f"{point.tokens:.0f}",
+        "status": None if point is None else point.status,
+        "verdict": None if found.verdict is None else found.verdict.answer,
+    }
