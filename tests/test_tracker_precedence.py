@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from engine.offers import GpuOffer
+from engine.offers import GpuOffer, Tier
 from engine.rates import TokenPrices, TokenRate
 from tracker.book import Listed
 from tracker.precedence import offer_disagreements, preferred_offers, rate_disagreements
@@ -13,11 +13,21 @@ from tracker.precedence import offer_disagreements, preferred_offers, rate_disag
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
 
-def listed(source: str, price: str, *, provider: str = "nebius", fresh: bool = True, days_ago: int = 0, count: int = 8) -> Listed[GpuOffer]:
+def listed(
+    source: str,
+    price: str,
+    *,
+    provider: str = "nebius",
+    fresh: bool = True,
+    days_ago: int = 0,
+    count: int = 8,
+    region: str = "eu",
+    tier: Tier = "on_demand",
+) -> Listed[GpuOffer]:
     """Eight H200 of a provider as one source prints them."""
     seen = NOW - timedelta(days=days_ago)
     offer = GpuOffer(
-        provider=provider, source=source, sku="x", region="eu", gpu="nvidia-h200-sxm-141", gpu_count=count, tier="on_demand",
+        provider=provider, source=source, sku="x", region=region, gpu="nvidia-h200-sxm-141", gpu_count=count, tier=tier,
         currency="USD", native_per_hour=Decimal(price), usd_per_hour=Decimal(price), valid_from=seen, seen_at=seen,
     )  # fmt: skip
     return Listed(offer, source, fresh and not source.startswith("book:"), source.startswith("book:"))
@@ -42,6 +52,14 @@ def test_configuration_turns_the_order_round() -> None:
 def test_one_source_of_another_provider_is_left_alone() -> None:
     entries = [listed("gpuhunt", "27"), listed("nebius", "28"), listed("gpuhunt", "30", provider="lambda")]
     assert prices(entries) == ["nebius 28", "gpuhunt 30"]
+
+
+def test_a_tier_or_region_that_only_a_later_source_lists_is_taken_from_that_one() -> None:
+    entries = [
+        listed("gpuhunt", "27"), listed("nebius", "28"), listed("gpuhunt", "12", tier="spot"), listed("gpuhunt", "29", region="us"),
+        listed("gpuhunt", "26", region="eu-b"),
+    ]  # fmt: skip
+    assert prices(entries) == ["nebius 28", "gpuhunt 12", "gpuhunt 29"]
 
 
 def test_of_imported_rows_about_the_same_machine_the_newest_stands() -> None:

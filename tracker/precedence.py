@@ -1,11 +1,13 @@
 """Several sources of one provider: which one is believed, and how far they are apart.
 
-A provider's own interface is believed before catalogues and aggregators; ``[precedence]`` of tracker.toml says otherwise. Prices
-are compared where two fresh sources list the same GPUs, tier and region; the spread is a metric, and never an average.
+For each tier and region a provider's own interface is believed before catalogues and aggregators; ``[precedence]`` of tracker.toml
+says otherwise. Prices are compared where two fresh sources list the same GPUs, tier and region; the spread is a metric, and never
+an average.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,6 +17,8 @@ from engine.rates import Conditions, TokenRate
 from tracker.book import Listed
 
 Thing = tuple[str, ...]
+
+_ZONE = re.compile(r"-[a-z]$")  # one catalogue prints us-central1-a where another prints us-central1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +32,10 @@ class Disagreement:
 
 
 def preferred_offers(entries: Iterable[Listed[GpuOffer]], precedence: Mapping[str, Sequence[str]]) -> list[Listed[GpuOffer]]:
-    """Offers of one source a provider; of imported rows about the same thing, the one seen last."""
+    """Offers of one source for each provider, tier and region; of imported rows about the same thing, the one seen last."""
     entries = list(entries)
     chosen = _chosen_sources(entries, precedence)
-    live = [entry for entry in entries if not entry.imported and chosen[entry.value.provider] == entry.value.source]
+    live = [entry for entry in entries if not entry.imported and chosen[_place(entry.value)] == entry.value.source]
     newest: dict[Thing, Listed[GpuOffer]] = {}
     for entry in entries:
         if entry.imported and ((key := _thing(entry.value)) not in newest or entry.seen_at > newest[key].seen_at):
@@ -39,9 +43,12 @@ def preferred_offers(entries: Iterable[Listed[GpuOffer]], precedence: Mapping[st
     return [*live, *newest.values()]
 
 
-def _chosen_sources(entries: Iterable[Listed[GpuOffer]], precedence: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """The source that speaks for each provider: a fresh one before a stale one, then by precedence."""
-    ranks: dict[str, tuple[bool, int, bool, str]] = {}
+def _chosen_sources(entries: Iterable[Listed[GpuOffer]], precedence: Mapping[str, Sequence[str]]) -> dict[Thing, str]:
+    """The source that speaks for each provider, tier and region: a fresh one before a stale one, then by precedence.
+
+    Not for the provider alone: one source may list regions or tiers that the others lack.
+    """
+    ranks: dict[Thing, tuple[bool, int, bool, str]] = {}
     for entry in entries:
         if entry.imported:
             continue
@@ -49,8 +56,13 @@ def _chosen_sources(entries: Iterable[Listed[GpuOffer]], precedence: Mapping[str
         stated = precedence.get(provider, ())
         place = stated.index(source) if source in stated else len(stated)
         rank = (not entry.fresh, place, source != provider, source)
-        ranks[provider] = min(ranks.get(provider, rank), rank)
-    return {provider: rank[3] for provider, rank in ranks.items()}
+        key = _place(entry.value)
+        ranks[key] = min(ranks.get(key, rank), rank)
+    return {key: rank[3] for key, rank in ranks.items()}
+
+
+def _place(offer: GpuOffer) -> Thing:
+    return (offer.provider, offer.tier, _ZONE.sub("", offer.region))
 
 
 def _thing(offer: GpuOffer) -> Thing:
