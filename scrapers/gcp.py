@@ -37,11 +37,12 @@ SAME_PART: Mapping[str, str] = {  # three spellings of one GPU
     "nvidia h100 80gb plus gpu": "nvidia h100 80gb mega gpu",
     "nvidia h100 mega 80gb gpu": "nvidia h100 80gb mega gpu",
 }
-UNITS: Mapping[str, tuple[str, Decimal, int]] = {  # what a unit is for; its price times and over this is that of an hour of a core or GiB
-    "h": ("piece", Decimal(1), 1),
-    "GiBy.h": ("memory", Decimal(1), 1),
-    "GBy.h": ("memory", Decimal("1.073741824"), 1),  # 2**30 / 10**9
-    "GiBy.mo": ("disk", Decimal(1), 730),  # hours of a month, as on their price pages
+SECONDS_PER_HOUR = 3600
+BASE_UNITS: Mapping[str, tuple[str, int]] = {  # baseUnit of a kind of part, and how many of it are one hour of a core, GPU or GiB
+    "vcpu": ("s", SECONDS_PER_HOUR),
+    "gpu": ("s", SECONDS_PER_HOUR),
+    "ram": ("By.s", SECONDS_PER_HOUR * 2**30),
+    "disk": ("By.s", SECONDS_PER_HOUR * 2**30),
 }
 
 
@@ -55,44 +56,58 @@ class Machine:
     on_demand: bool = True
 
 
-def _machine(series: str, gpu: str, gpu_count: int, vcpus: int, memory_gib: int, ssd_gib: int = 0, *, on_demand: bool = True) -> Machine:
-    parts = {f"{series} instance core": vcpus, f"{series} instance ram": memory_gib, gpu.lower(): gpu_count}
-    return Machine(gpu=gpu, gpu_count=gpu_count, parts=parts | ({SSD: ssd_gib} if ssd_gib else {}), on_demand=on_demand)
+GPUS: Mapping[str, str] = {
+    "a100": "Nvidia Tesla A100 GPU",
+    "a100-80": "Nvidia Tesla A100 80GB GPU",
+    "h100": "Nvidia H100 80GB GPU",
+    "mega": "Nvidia H100 80GB Mega GPU",
+    "h200": "H200 141GB GPU",
+    "l4": "Nvidia L4 GPU",
+    "rtx": "RTX 6000 96GB",
+}
+B200 = "A4 Nvidia B200 (1 gpu slice)"
+# https://cloud.google.com/compute/docs/gpus and /docs/disks/local-ssd (read 2026-11-29, from stored copies): machine type, series, GPU,
+# GPUs, vCPUs, GiB of memory, GiB of bundled SSD, and whether it is sold on demand without a reservation
+SHAPES = """
+    a2-highgpu-1g     a2       a100     1   12    85      0  yes
+    a2-highgpu-2g     a2       a100     2   24   170      0  yes
+    a2-highgpu-4g     a2       a100     4   48   340      0  yes
+    a2-highgpu-8g     a2       a100     8   96   680      0  yes
+    a2-megagpu-16g    a2       a100    16   96  1360      0  yes
+    a2-ultragpu-1g    a2       a100-80  1   12   170    375  yes
+    a2-ultragpu-2g    a2       a100-80  2   24   340    750  yes
+    a2-ultragpu-4g    a2       a100-80  4   48   680   1500  yes
+    a2-ultragpu-8g    a2       a100-80  8   96  1360   3000  yes
+    a3-highgpu-1g     a3       h100     1   26   234    750  no
+    a3-highgpu-2g     a3       h100     2   52   468   1500  no
+    a3-highgpu-4g     a3       h100     4  104   936   3000  no
+    a3-highgpu-8g     a3       h100     8  208  1872   6000  yes
+    a3-megagpu-8g     a3plus   mega     8  208  1872   6000  yes
+    a3-ultragpu-8g    a3ultra  h200     8  224  2952  12000  no
+    g2-standard-4     g2       l4       1    4    16      0  yes
+    g2-standard-8     g2       l4       1    8    32      0  yes
+    g2-standard-12    g2       l4       1   12    48      0  yes
+    g2-standard-16    g2       l4       1   16    64      0  yes
+    g2-standard-24    g2       l4       2   24    96      0  yes
+    g2-standard-32    g2       l4       1   32   128      0  yes
+    g2-standard-48    g2       l4       4   48   192      0  yes
+    g2-standard-96    g2       l4       8   96   384      0  yes
+    g4-standard-48    g4       rtx      1   48   180      0  yes
+    g4-standard-96    g4       rtx      2   96   360      0  yes
+    g4-standard-192   g4       rtx      4  192   720      0  yes
+    g4-standard-384   g4       rtx      8  384  1440      0  yes
+"""
 
 
-A100, A100_80 = "Nvidia Tesla A100 GPU", "Nvidia Tesla A100 80GB GPU"
-H100, MEGA, H200 = "Nvidia H100 80GB GPU", "Nvidia H100 80GB Mega GPU", "H200 141GB GPU"
-L4, RTX, B200 = "Nvidia L4 GPU", "RTX 6000 96GB", "A4 Nvidia B200 (1 gpu slice)"
-# vCPUs, GiB and bundled SSD: https://cloud.google.com/compute/docs/gpus and /docs/disks/local-ssd (read 2026-11-29, from stored copies)
+def _machine(series: str, gpu: str, gpus: str, vcpus: str, memory_gib: str, ssd_gib: str, on_demand: str) -> Machine:
+    amounts = {f"{series} instance core": vcpus, f"{series} instance ram": memory_gib, GPUS[gpu].lower(): gpus, SSD: ssd_gib}
+    parts = {part: int(amount) for part, amount in amounts.items() if amount != "0"}
+    return Machine(gpu=GPUS[gpu], gpu_count=int(gpus), parts=parts, on_demand=on_demand == "yes")
+
+
 MACHINES: Mapping[str, Machine] = {
-    "a2-highgpu-1g": _machine("a2", A100, 1, 12, 85),
-    "a2-highgpu-2g": _machine("a2", A100, 2, 24, 170),
-    "a2-highgpu-4g": _machine("a2", A100, 4, 48, 340),
-    "a2-highgpu-8g": _machine("a2", A100, 8, 96, 680),
-    "a2-megagpu-16g": _machine("a2", A100, 16, 96, 1360),
-    "a2-ultragpu-1g": _machine("a2", A100_80, 1, 12, 170, 375),
-    "a2-ultragpu-2g": _machine("a2", A100_80, 2, 24, 340, 750),
-    "a2-ultragpu-4g": _machine("a2", A100_80, 4, 48, 680, 1500),
-    "a2-ultragpu-8g": _machine("a2", A100_80, 8, 96, 1360, 3000),
-    "a3-highgpu-1g": _machine("a3", H100, 1, 26, 234, 750, on_demand=False),
-    "a3-highgpu-2g": _machine("a3", H100, 2, 52, 468, 1500, on_demand=False),
-    "a3-highgpu-4g": _machine("a3", H100, 4, 104, 936, 3000, on_demand=False),
-    "a3-highgpu-8g": _machine("a3", H100, 8, 208, 1872, 6000),
-    "a3-megagpu-8g": _machine("a3plus", MEGA, 8, 208, 1872, 6000),
-    "a3-ultragpu-8g": _machine("a3ultra", H200, 8, 224, 2952, 12000, on_demand=False),
+    **{line.split()[0]: _machine(*line.split()[1:]) for line in SHAPES.strip().splitlines()},
     "a4-highgpu-8g": Machine(gpu=B200, gpu_count=8, parts={B200.lower(): 8}, on_demand=False),
-    "g2-standard-4": _machine("g2", L4, 1, 4, 16),
-    "g2-standard-8": _machine("g2", L4, 1, 8, 32),
-    "g2-standard-12": _machine("g2", L4, 1, 12, 48),
-    "g2-standard-16": _machine("g2", L4, 1, 16, 64),
-    "g2-standard-24": _machine("g2", L4, 2, 24, 96),
-    "g2-standard-32": _machine("g2", L4, 1, 32, 128),
-    "g2-standard-48": _machine("g2", L4, 4, 48, 192),
-    "g2-standard-96": _machine("g2", L4, 8, 96, 384),
-    "g4-standard-48": _machine("g4", RTX, 1, 48, 180),
-    "g4-standard-96": _machine("g4", RTX, 2, 96, 360),
-    "g4-standard-192": _machine("g4", RTX, 4, 192, 720),
-    "g4-standard-384": _machine("g4", RTX, 8, 384, 1440),
 }
 PARTS = frozenset(part for machine in MACHINES.values() for part in machine.parts)
 Prices = dict[tuple[str, str, bool], set[Decimal]]  # by part, region and whether spot; per hour of one piece or GiB
@@ -166,15 +181,18 @@ def _hourly(sku: Mapping[str, Any], part: str) -> Decimal:
     if not isinstance(infos, list) or len(infos) != 1:
         raise BadRow("not one pricingInfo")
     expression = as_object(as_object(infos[0], "pricingInfo").get("pricingExpression"), "pricingExpression")
-    kind, times, over = UNITS.get(str(expression.get("usageUnit")), ("", Decimal(1), 1))
-    if kind != {"disk": "disk", "ram": "memory"}.get(_kind(part), "piece"):
-        raise BadRow("usageUnit is another one for this part")
+    base_unit, base_units = BASE_UNITS[_kind(part)]
+    if expression.get("baseUnit") != base_unit:
+        raise BadRow("baseUnit is another one for this part")
+    factor = optional_number(expression, "baseUnitConversionFactor")  # base units that the price is for: an hour, a GiB or GB, a month
+    if factor is None or factor <= 0:
+        raise BadRow("baseUnitConversionFactor is no number above 0")
     rates = expression.get("tieredRates")
     tiers = {_money(rate) for rate in rates} if isinstance(rates, list) else set()
     charged = [tier for tier in tiers if tier]
     if len(charged) != 1:  # a free tier and one price is one price
         raise BadRow("price differs by volume" if charged else "price is 0")
-    return clean_price(charged[0] * times / over, "price")
+    return clean_price(charged[0] * base_units / factor, "price")
 
 
 def _money(rate: object) -> Decimal:

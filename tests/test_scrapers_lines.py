@@ -13,6 +13,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from upstream import Upstream
 
 from scrapers.contract import FetchError, LineFilter
 from scrapers.http import HostGate, SourceClient, SourceLimits, StoredPage, open_client
@@ -118,3 +119,29 @@ def test_a_file_that_ends_early_is_asked_again_and_never_half_a_page() -> None:
     with client(handler) as source, pytest.raises(FetchError, match=f"{len(FILE)} of {len(FILE) + 1} bytes"):
         source.get_lines("/offers.csv", FILTER)
     assert len(asked) == 2
+
+
+@pytest.mark.loopback
+@pytest.mark.parametrize("compress", [False, True])
+def test_over_a_real_connection(upstream: Upstream, compress: bool) -> None:
+    """Twenty megabytes with a cap of a thousand bytes; the next sweep gets 304 and the kept lines."""
+    upstream.add("/offers.csv", FILE + b'5,"Linux","Used","m7.large"\n' * 700_000, compress=compress)
+    limits = SourceLimits(base_url=upstream.url, user_agent="breakeven/0.1", max_bytes=1000, min_interval_s=0)
+    stored: dict[str, StoredPage] = {}
+    for again in (False, True):
+        with open_client(limits, host_gate=HostGate(monotonic=monotonic), now=lambda: NOW, stored=stored) as source:
+            page = source.get_lines("/offers.csv", FILTER)
+        assert (page.body, page.not_modified) == (KEPT, again)
+        stored = source.stored
+
+
+@pytest.mark.loopback
+@pytest.mark.parametrize("fault", ["truncate", "truncate-chunked", "reset", "status:503"])
+def test_a_broken_answer_gives_no_page(upstream: Upstream, fault: str) -> None:
+    upstream.add("/offers.csv", FILE, etag=False, lasting_fault=fault)
+    limits = SourceLimits(base_url=upstream.url, user_agent="breakeven/0.1", attempts=1, min_interval_s=0)
+    with (
+        open_client(limits, host_gate=HostGate(monotonic=monotonic), now=lambda: NOW) as source,
+        pytest.raises(FetchError),
+    ):
+        source.get_lines("/offers.csv", FILTER)

@@ -32,4 +32,4 @@ def test_skipped_rows_and_named_zones_stay() -> None:
 
 
 def test_the_american_subsidiary_is_asked() -> None:
-    assert ovhcloud_us.PATH == ovhcloud.PATH.replace("=FR", "=US")
+    assert ovhcloud.PATH.replace("=FR", "=US") == ovhcloud_us.PATH

@@ -2,10 +2,11 @@
 
     python tests/bench/offer_file.py [--megabytes 50 500]
 
-The files are generated (seeded, about 1,400 bytes a line as in the published ones, about 300 of the rows GPU instances on demand: a region
-has as many of them however many other rows) into a temporary folder and served by a process of its own on 127.0.0.1. Every reading is a fresh process; the bare loop reads the same file from the disk,
-line by line with the same test, and parses what passes with csv. Fails where a reading takes 25 MB or more over its baseline, where the
-two sizes differ by more than 3 MB, where the client needs more than twice the time of the loop, or where the rows differ.
+The files are generated (seeded, about 1,400 bytes a line as in the published ones, about 300 of the rows GPU instances on demand: a
+region has as many of them however many other rows) into a temporary folder and served by a process of its own on 127.0.0.1. Every reading
+is a fresh process; the bare loop reads the same file from the disk, line by line with the same test, and parses what passes with csv.
+Fails where a reading takes 25 MB or more over its baseline, where the two sizes differ by more than 3 MB, where the client needs more than
+twice the time of the loop, or where the rows differ.
 """
 
 from __future__ import annotations

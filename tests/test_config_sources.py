@@ -1,0 +1,176 @@
+"""The shipped sources: every scraper has a table, every table a scraper, names of GPUs resolve, and README lists the same."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import scrapers
+from scrapers.contract import GpuQuote, Page
+from tracker.catalogue import Catalogue, load_catalogue
+from tracker.config import Source, SourceSettings, load_config
+from tracker.health import off_reason
+from tracker.scrapers import scraper_module
+
+ROOT = Path(__file__).parents[1]
+SIX = ["runpod", "scaleway", "coreweave", "genai_prices", "openrouter", "ecb"]
+SOURCES = load_config(ROOT / "config").sources
+COLUMNS = ["Source", "What it prices", "Key", "Every", "Fresh for", "Terms", "Licence"]
+# names that the documentation prints and that more than one GPU or none of ours answers to
+UNMAPPED = {("cloudrift", "RTX PRO 6000"), ("digitalocean", "nvidia_h100")}
+
+
+def tables() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "config/sources.toml").read_text(encoding="utf-8"))
+
+
+def test_the_six_of_the_beginning_come_first() -> None:
+    assert list(tables())[:6] == SIX
+
+
+def test_every_scraper_has_a_table_and_every_table_a_scraper() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(scrapers.__path__)}
+    readers = {name for name in modules if hasattr(importlib.import_module(f"scrapers.{name}"), "parse")}
+    assert {source.module for source in SOURCES.values()} == readers
+    for source in SOURCES.values():
+        module = scraper_module(source)
+        assert hasattr(module, "fetch") or hasattr(module, "PATH"), source.id
+
+
+def test_ages_outlast_two_intervals() -> None:
+    """One failed sweep must not make a source stale."""
+    for source in SOURCES.values():
+        assert source.settings.max_age_hours * 60 >= 2 * source.settings.interval_minutes, source.id
+
+
+def test_what_takes_a_key_is_off_without_one_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    keyed = [source for source in SOURCES.values() if source.settings.auth != "none"]
+    assert {source.id for source in keyed} == {"gcp", "upcloud", "lambda", "digitalocean", "shadeform", "primeintellect"}
+    for source in keyed:
+        assert off_reason(source) == f"no key: set {source.settings.key_env} in the environment"
+        monkeypatch.setenv(source.settings.key_env, "k")
+        assert off_reason(source) == ""
+    assert not [source.id for source in SOURCES.values() if source.settings.key_env and source.settings.auth == "none"]
+
+
+def test_what_is_off_is_off_for_a_reason() -> None:
+    """Verda's terms forbid scrapers; SkyPilot's catalogue is a fallback."""
+    assert {source.id for source in SOURCES.values() if not source.settings.enabled} == {"verda", "skypilot"}
+
+
+def test_pages_for_people_obey_robots_txt() -> None:
+    pages = {"coreweave", "nebius", "crusoe", "hyperstack", "deepseek", "moonshot", "moonshot_cn"}
+    assert {source.id for source in SOURCES.values() if source.settings.robots} == pages
+
+
+def test_vast_has_time_for_its_spaced_searches() -> None:
+    """Ten calls a minute are allowed, and two groups of searches overlap: fourteen calls six seconds apart are 78 seconds."""
+    settings = SOURCES["vast"].settings
+    calls = sum(len(group) + 1 for group in importlib.import_module("scrapers.vast").GROUPS)
+    assert settings.host_spacing_s is not None and settings.deadline_s is not None
+    assert 60 / settings.host_spacing_s <= 10
+    assert settings.deadline_s >= 2 * calls * settings.host_spacing_s
+
+
+def quotes(source: Source) -> list[GpuQuote]:
+    """The quotes of the normal recording of a source."""
+    case = ROOT / "tests/recorded" / source.module / "normal"
+    entries = json.loads((case / "pages.json").read_text()) if case.exists() else []
+    pages = [Page(url=entry["url"], body=(case / entry["file"]).read_bytes(), headers=entry.get("headers", {})) for entry in entries]
+    rows = importlib.import_module(f"scrapers.{source.module}").parse(pages) if pages else []
+    return [row for row in rows if isinstance(row, GpuQuote)]
+
+
+NEW = [
+    "akash",
+    "aws",
+    "aws_spot",
+    "cloudrift",
+    "digitalocean",
+    "gcp",
+    "linode",
+    "primeintellect",
+    "shadeform",
+    "skypilot",
+    "upcloud",
+    "verda",
+]
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Catalogue:
+    return load_catalogue(ROOT / "config")
+
+
+@pytest.mark.parametrize("source_id", NEW)
+def test_names_of_the_recordings_resolve(source_id: str, catalogue: Catalogue) -> None:
+    found = quotes(SOURCES[source_id])
+    assert found
+    for quote in found:
+        gpu = catalogue.gpu_for(source_id, quote.provider, quote.gpu, memory_gb=quote.memory_gb, sku=quote.sku)
+        assert (gpu is None) == ((source_id, quote.gpu) in UNMAPPED), f"{quote.sku}: {quote.gpu} is {gpu}"
+
+
+# --- README ---------------------------------------------------------------------------------------------------------------
+
+
+def listed(text: str) -> list[dict[str, str]]:
+    """Rows of the table under "## Sources", by column."""
+    section = re.split(r"(?m)^## ", text.split("\n## Sources\n", 1)[1])[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert cells[0] == COLUMNS
+    return [dict(zip(COLUMNS, row, strict=True)) for row in cells[2:]]
+
+
+def as_listed(source_id: str, settings: SourceSettings) -> dict[str, str]:
+    """What the table must say of a source; what it prices is for people alone."""
+    minutes = int(settings.interval_minutes)
+    return {
+        "Source": f"`{source_id}`" + ("" if settings.enabled else " (off)"),
+        "Key": f"{settings.auth} in `{settings.key_env}`" if settings.key_env else settings.auth,
+        "Every": f"{minutes} min" if minutes % 60 else f"{minutes // 60} h",
+        "Fresh for": f"{settings.max_age_hours:g} h",
+        "Terms": settings.terms,
+        "Licence": settings.licence,
+    }
+
+
+def differing(rows: list[dict[str, str]], sources: dict[str, SourceSettings]) -> list[str]:
+    """What the table and the settings do not agree on; empty when they are the same, in the same order."""
+    stated = [{column: row[column] for column in row if column != "What it prices"} for row in rows]
+    wanted = [as_listed(source_id, settings) for source_id, settings in sources.items()]
+    missing = [f"not in README: {row['Source']}" for row in wanted if row not in stated]
+    extra = [f"not in sources.toml: {row['Source']}" for row in stated if row not in wanted]
+    silent = [f"prices nothing: {row['Source']}" for row in rows if not row["What it prices"]]
+    order = ["another order"] if not missing and not extra and stated != wanted else []
+    return missing + extra + silent + order
+
+
+def in_file_order() -> dict[str, SourceSettings]:
+    return {source_id: SOURCES[source_id].settings for source_id in tables()}
+
+
+def test_readme_lists_the_sources() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    if "\n<!-- sources -->\n" in text:
+        pytest.skip("the list of sources is not in README yet")
+    assert differing(listed(text), in_file_order()) == []
+
+
+def test_a_table_that_differs_is_found() -> None:
+    sources = {"runpod": SOURCES["runpod"].settings, "gcp": SOURCES["gcp"].settings}
+    rows = [{"What it prices": "GPUs", **as_listed(source_id, settings)} for source_id, settings in sources.items()]
+    assert differing(rows, sources) == []
+    assert differing(rows[::-1], sources) == ["another order"]
+    assert differing(rows[:1], sources) == ["not in README: `gcp`"]
+    assert differing([*rows, {**rows[0], "Source": "`other`"}], sources) == ["not in sources.toml: `other`"]
+    assert differing([{**rows[0], "Every": "5 min"}, rows[1]], sources) == ["not in README: `runpod`", "not in sources.toml: `runpod`"]
+    assert differing([rows[0], {**rows[1], "What it prices": ""}], sources) == ["prices nothing: `gcp`"]
