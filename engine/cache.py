@@ -97,9 +97,10 @@ def cache_gain(model: ModelSpec, cache_format: CacheFormat, over: CacheFormat) -
 def canitrun_cache_bytes(model: ModelSpec, tokens: int, cache_format: CacheFormat = "fp16") -> int:
     """Bytes of the cache as CanItRun counts it (2026-10-17): FP16 always, an MLA latent twice (as K and as V), nothing else.
 
-    It leaves out RoPE, indexer and linear state. A foreign convention, kept to compare with that site.
+    It leaves out RoPE, indexer and linear state. A foreign convention, kept to compare with that site; it knows no measured size.
     """
-    require_cache_facts(model)
+    if not model.layer_groups:
+        raise MissingFact(model.id, "layer_groups", "its KV cache as CanItRun counts it")
     return sum(_canitrun_group(group, tokens) for group in model.layer_groups)
 
 

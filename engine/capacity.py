@@ -73,7 +73,9 @@ def capacity(
     matching = matching_points(points, deployment, work, on, max_age_days)
     if matching and matching[0].concurrency <= most:
         top = matching[-1].concurrency
-        measured = _largest(lambda c: measured_throughput(matching, work, c), matching[0].concurrency, min(most, top), level)
+        measured = _largest(
+            lambda c: measured_throughput(matching, work, c, deployment.engine), matching[0].concurrency, min(most, top), level
+        )
         if measured is not None:
             return _served(measured, work, min(most, top), "measured range" if top < most else bound)
     try:

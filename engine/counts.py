@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from engine.facts import choose
 from engine.formats import WeightFormat
 from engine.gpus import Gpu
 from engine.models import ModelSpec
@@ -59,6 +60,11 @@ def candidate_counts(gpu: Gpu, policy: FitPolicy) -> tuple[int, ...]:
     return (*range(1, node + 1), *(nodes * node for nodes in NODES_ABOVE_ONE))
 
 
+def linked_gpus(gpu: Gpu, node: int) -> int:
+    """GPUs one tensor-parallel group may span: a node, or two trays of four that share the NVLink of their rack (recipe of Kimi K3)."""
+    return max(node, USUAL_NODE) if choose(gpu.facts, "rack_gpus") is not None else node
+
+
 def check_count(
     model: ModelSpec, gpu: Gpu, weight_format: WeightFormat, gpu_count: int, policy: FitPolicy, engine: str, expert_parallel: bool = True
 ) -> CountCheck:
@@ -68,10 +74,12 @@ def check_count(
     if engine != "vllm":  # llama.cpp splits by layers or tensors over any count; memory rules alone ask nothing
         return CountCheck(gpu_count, Layout(tp=1, pp=gpu_count, even=True))
     node = gpu.node_gpus if gpu.node_gpus > 1 else USUAL_NODE
-    if gpu_count <= node:
-        return _within_node(model, weight_format, gpu_count, policy, expert_parallel)
-    if gpu_count % node:
+    if gpu_count > node and gpu_count % node:
         return CountCheck(gpu_count, None, f"{gpu_count} GPUs are no whole number of {node}-GPU nodes")
+    group = linked_gpus(gpu, node)
+    if gpu_count <= group:
+        return _within_node(model, weight_format, gpu_count, policy, expert_parallel)
+    node = node if gpu_count % group else group
     if reason := _stages_reason(model, gpu_count // node):
         return CountCheck(gpu_count, None, reason)
     check = _tensor_parallel(model, weight_format, node, expert_parallel)
@@ -81,18 +89,12 @@ def check_count(
     return CountCheck(gpu_count, layout)
 
 
-def count_checks(
-    model: ModelSpec, gpu: Gpu, weight_format: WeightFormat, policy: FitPolicy, engine: str, expert_parallel: bool = True
-) -> tuple[CountCheck, ...]:
-    """Every candidate count with its layout or its reason."""
-    return tuple(check_count(model, gpu, weight_format, count, policy, engine, expert_parallel) for count in candidate_counts(gpu, policy))
-
-
 def legal_counts(
     model: ModelSpec, gpu: Gpu, weight_format: WeightFormat, policy: FitPolicy, engine: str, expert_parallel: bool = True
 ) -> tuple[int, ...]:
     """Counts the engine can spread the model over, rising; memory is not asked."""
-    checks = count_checks(model, gpu, weight_format, policy, engine, expert_parallel)
+    counts = candidate_counts(gpu, policy)
+    checks = (check_count(model, gpu, weight_format, count, policy, engine, expert_parallel) for count in counts)
     return tuple(check.gpu_count for check in checks if check.layout is not None)
 
 

@@ -7,8 +7,8 @@ from decimal import Decimal
 from fractions import Fraction
 from math import floor
 
-from engine.breakeven import Terms
 from engine.exact import Number, to_decimal
+from engine.terms import Terms
 from engine.units import MTOK
 
 

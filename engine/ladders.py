@@ -91,8 +91,9 @@ def _cheaper(offer: GpuOffer, held: GpuOffer) -> bool:
 def _machines(offers: Iterable[GpuOffer]) -> dict[int, Rung]:
     machines: dict[int, Rung] = {}
     for offer in offers:
+        whole = rung(offer, offer.gpu_count)  # what a smaller need rents too
         for gpus in range(1, _most(offer) + 1):
-            found = rung(offer, gpus)
+            found = whole if gpus <= offer.gpu_count else rung(offer, gpus)
             if found is not None and (gpus not in machines or found.order < machines[gpus].order):
                 machines[gpus] = found
     return machines

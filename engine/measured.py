@@ -13,6 +13,7 @@ from engine.speeds import ORDER, Deployment, Throughput, ThroughputPoint
 MAX_AGE_DAYS = 400
 NEAREST_FACTOR = 2.0  # a measured prompt or answer length further away than this is another workload
 POINT_ERROR = 1.1  # two runs of one setup differ by about that much
+OTHER_ENGINE_ERROR = 1.3  # engines differ by about a third on the same GPUs (overheads of 0.6 to 1.2 in engine.replicas.FITTED)
 
 
 def matching_points(
@@ -45,10 +46,10 @@ def point_key(point: ThroughputPoint) -> tuple[str, str, int, str]:
     return point.model, point.gpu, point.gpu_count, point.weight_format
 
 
-def measured_throughput(points: Sequence[ThroughputPoint], work: Work, concurrency: int) -> Throughput | None:
+def measured_throughput(points: Sequence[ThroughputPoint], work: Work, concurrency: int, engine: str) -> Throughput | None:
     """The figure between the two nearest measured concurrencies (log-log); None outside of what was measured.
 
-    ``points`` as :func:`matching_points` returns them.
+    ``points`` as :func:`matching_points` returns them; those of another ``engine`` have a wider band.
     """
     below = max((p for p in points if p.concurrency <= concurrency), key=lambda p: p.concurrency, default=None)
     above = min((p for p in points if p.concurrency >= concurrency), key=lambda p: p.concurrency, default=None)
@@ -66,7 +67,7 @@ def measured_throughput(points: Sequence[ThroughputPoint], work: Work, concurren
         tpot_s=_blend(below.tpot_s, above.tpot_s, share) or concurrency / rate,
         ttft_s=_blend(below.ttft_s, above.ttft_s, share),
         concurrency=concurrency,
-        error_factor=POINT_ERROR * distance,
+        error_factor=POINT_ERROR * distance * (1.0 if below.engine_name in (engine, "") else OTHER_ENGINE_ERROR),
         source=below.source,
         measured=min(below.measured, above.measured),
         note=note,

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 from typing import Literal
 
 from engine.exact import Number, cents, to_decimal
 from engine.receipts import Receipt, ReceiptLine
 from engine.units import MTOK
-from engine.workloads import HOURS_PER_WEEK, Workload
+from engine.workloads import HOURS_PER_WEEK
 
 PlanKind = Literal["api", "self_host", "hybrid"]
 MAX_REPLICAS = 1_000
@@ -70,11 +71,16 @@ class Demand:
 
     def weights(self) -> tuple[tuple[Fraction, int], ...]:
         """Distinct shares of the week's volume in one hour, largest first, with the number of hours that have them."""
-        if not self.hour_shares:
-            return ((Fraction(1, HOURS_PER_WEEK), HOURS_PER_WEEK),)
-        total = Fraction(sum(self.hour_shares))
-        counted = Counter(Fraction(share) / total for share in self.hour_shares if share)
-        return tuple(sorted(counted.items(), reverse=True))
+        return _weights(self.hour_shares)
+
+
+@lru_cache(maxsize=64)
+def _weights(hour_shares: tuple[Decimal, ...]) -> tuple[tuple[Fraction, int], ...]:
+    if not hour_shares:
+        return ((Fraction(1, HOURS_PER_WEEK), HOURS_PER_WEEK),)
+    total = Fraction(sum(hour_shares))
+    counted = Counter(share for share in hour_shares if share)
+    return tuple(sorted(((Fraction(share) / total, hours) for share, hours in counted.items()), reverse=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,17 +95,6 @@ class Plan:
     api_tokens: Decimal
     reason: str
     receipt: Receipt = ()
-
-
-def demand_of(workload: Workload, api_usd_per_mtok: Number | None, *, fixed_usd_per_month: Decimal = Decimal(0)) -> Demand:
-    """The workload's volume and week as a demand."""
-    return Demand(
-        tokens_per_month=workload.tokens_per_month,
-        api_usd_per_mtok=api_usd_per_mtok,
-        hour_shares=workload.hour_shares,
-        utilization=workload.utilization,
-        fixed_usd_per_month=fixed_usd_per_month,
-    )
 
 
 def plans(demand: Demand, rentals: Iterable[Rental], *, max_replicas: int = MAX_REPLICAS) -> tuple[Plan, ...]:

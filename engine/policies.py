@@ -98,15 +98,7 @@ RECIPE = FitPolicy(
 # StudioTV: vLLM fills 90 % of a data-centre GPU, llama.cpp all of the others; 34 of 34 printed counts reproduce.
 STUDIOTV = FitPolicy(name="studiotv", source="StudioTV, table of GPU counts, 2026-10-16; rule inferred from its counts")
 
-DEFAULT_POLICY = STUDIOTV
 POLICIES: Mapping[str, FitPolicy] = {p.name: p for p in (STUDIOTV, SWFTE, CANITRUN, RECIPE)}
-
-
-def policy_named(name: str) -> FitPolicy:
-    """The shipped policy of that name; ValueError names the known ones. ``custom`` comes from :func:`custom_policy`."""
-    if name not in POLICIES:
-        raise ValueError(f"unknown fit policy {name!r}, expected one of {', '.join(POLICIES)} or custom")
-    return POLICIES[name]
 
 
 def custom_policy(base: FitPolicy = STUDIOTV, *, reserve_gib: Decimal | None = None, **changes: Any) -> FitPolicy:

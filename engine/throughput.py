@@ -8,7 +8,8 @@ from datetime import date
 from engine.facts import MissingFact
 from engine.measured import MAX_AGE_DAYS, matching_points, measured_throughput
 from engine.receipts import ReceiptLine
-from engine.roofline import FITTED, Constants, Machine, Pace, Work, machine, pace
+from engine.replicas import FITTED, Constants, Machine, machine
+from engine.roofline import Pace, Work, pace
 from engine.speeds import Deployment, Throughput, ThroughputKind, ThroughputPoint
 
 __all__ = [
@@ -23,7 +24,8 @@ __all__ = [
     "throughput",
 ]
 
-ESTIMATE_ERROR = 1.6  # 9 of 10 points of a model the fit has not seen lie within (tests/bench/roofline_error.py)
+# 9 of 10 points of a model, GPU or format the fit has not seen lie within 1.35, of an engine within 1.54 (tests/bench/roofline_error.py).
+ESTIMATE_ERROR = 1.5
 UNFITTED_ERROR = 2.5  # pipelines, llama.cpp, unified memory, other vendors, unknown links, more than 256 at once: no points
 FITTED_CONCURRENCY = 256
 DCP_SLOWDOWN = 1.25  # decode steps are 7 to 25 % slower with decode context parallelism (vLLM recipe): the worse end
@@ -56,7 +58,8 @@ def throughput(
     max_age_days: int = MAX_AGE_DAYS,
 ) -> Throughput | None:
     """The most trusted figure: live, configured, measured, else the estimate; None where not even that is possible."""
-    measured = measured_throughput(matching_points(points, deployment, work, on, max_age_days), work, concurrency)
+    matching = matching_points(points, deployment, work, on, max_age_days)
+    measured = measured_throughput(matching, work, concurrency, deployment.engine)
     if measured is not None:
         return measured
     try:
@@ -68,7 +71,7 @@ def throughput(
 def error_factor(deployment: Deployment, concurrency: int) -> float:
     """Error band of an estimate: wider where the fit saw nothing of the kind."""
     gpu, layout = deployment.gpu, deployment.layout
-    fitted = deployment.engine == "vllm" and layout.pp == 1 and gpu.vendor == "nvidia" and gpu.gpu_class == "datacenter"
+    fitted = deployment.engine in FITTED.engine_overhead and layout.pp == 1 and gpu.vendor == "nvidia" and gpu.gpu_class == "datacenter"
     link_known = layout.tp == 1 or (gpu.link_gb_s is not None and deployment.model.hidden_size is not None)
     known = fitted and link_known and bool(gpu.dense_tflops) and concurrency <= FITTED_CONCURRENCY
     return ESTIMATE_ERROR if known else UNFITTED_ERROR

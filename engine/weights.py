@@ -12,7 +12,6 @@ from engine.models import Checkpoint, ModelSpec
 from engine.receipts import Receipt, ReceiptLine
 
 WeightsBasis = Literal["files", "studiotv", "counted", "swfte", "canitrun"]
-WEIGHTS_BASES: tuple[WeightsBasis, ...] = ("files", "studiotv", "counted", "swfte", "canitrun")
 BITS_16_BYTES = 2
 
 # Which stated parameter count a calculator starts from; the counted one where nobody stated another.

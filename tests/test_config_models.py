@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from engine.cache import cache_bytes
 from engine.facts import spread
 from engine.models import LayerGroup, ModelSpec
 from engine.params import params_from_config
+from engine.policies import STUDIOTV
+from engine.sizing import Need, smallest_fit
 from tracker.catalogue import Catalogue, load_catalogue
 from tracker.catalogue_models import missing_facts
 
@@ -49,10 +52,13 @@ def test_every_fact_has_source_and_date(catalogue: Catalogue) -> None:
 
 
 def test_a_licence_nobody_read_says_so(catalogue: Catalogue) -> None:
-    verified = {model.id for model in catalogue.models.values() if model.licence and model.licence.verified}
-    # Texts or terms quoted by name in pages of 2025 and 2026; every other licence is general knowledge.
-    assert verified == {"kimi-k2-instruct", "kimi-k2.5", "kimi-k3.1-pro", "minimax-m2.7", "muse-spark-open"}
-    assert all(m.licence.source.startswith("general knowledge") for m in catalogue.models.values() if m.licence and not m.licence.verified)
+    licences = {model.id: model.licence for model in catalogue.models.values() if model.licence}
+    # The clause of these two was read as quoted word for word; what a page says about a licence verifies nothing.
+    assert {name for name, licence in licences.items() if licence.verified} == {"kimi-k2-instruct", "kimi-k2.5"}
+    told = {"kimi-k3.1-pro", "muse-spark-open", "minimax-m2.7"}
+    unread = {name: licence.source for name, licence in licences.items() if not licence.verified}
+    assert {name for name, source in unread.items() if not source.startswith("general knowledge")} == told
+    assert all(licences[name].conditions for name in told)
 
 
 def test_what_is_from_memory_says_so(catalogue: Catalogue) -> None:
@@ -274,12 +280,28 @@ UNSIZED = {
     "nvidia-nemotron-3-super-120b-a12b-bf16": (CACHE,),
     "nvidia-nemotron-3-ultra-550b-a55b-bf16": ("layers", CACHE),
     "nvidia-nemotron-3.5-lightning-30b-a3b": (CACHE,),
-    "qwen3.8-2.4t-a95b": ("layers", CACHE),
+    "qwen3.8-2.4t-a95b": ("layers", CACHE, "experts", "experts_per_token"),
+    "gemma-4-26b-a4b-it": ("experts_per_token",),  # sized, not timed
+    "mistral-large-3-675b-instruct-2512": ("experts", "experts_per_token"),
 }
 
 
 def test_a_model_that_cannot_be_sized_says_what_is_missing(catalogue: Catalogue) -> None:
     assert {m.id: missing_facts(m) for m in catalogue.models.values() if missing_facts(m)} == UNSIZED
+
+
+def test_a_measured_cache_makes_a_model_sizable(tmp_path: Path) -> None:
+    """DeepSeek V4 compresses layer by layer: no layer group says it, a measured size does."""
+    text = (CONFIG / "models" / "deepseek-v4-pro.toml").read_text()
+    measured = 'kv_bytes_per_token = { value = 5_000, basis = "measured", source = "our server, 8K sessions" }\n'
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "deepseek-v4-pro.toml").write_text(text.replace("\nparams = ", f"\n{measured}params = ", 1))
+    known = load_catalogue(CONFIG, tmp_path)
+    model = known.models["deepseek-v4-pro"]
+    assert missing_facts(model) == ()
+    assert cache_bytes(model, 8192, "fp8") == 8192 * 5_000
+    found = smallest_fit(model, known.gpus["nvidia-b300-sxm-288"], known.formats["nvfp4"], need=Need(), policy=STUDIOTV)
+    assert (found.fits, found.cache_bytes, found.gpu_count) == (True, 8192 * 5_000, 4)
 
 
 # --- spellings ----------------------------------------------------------------------------------------------------------

@@ -81,6 +81,13 @@ def test_the_foreign_convention_counts_a_latent_twice_and_nothing_beside_it() ->
     assert canitrun_cache_bytes(MUSE, 3000) == (16 * 3000 + 46 * 2048) * 16 * 128 * 2
 
 
+def test_the_foreign_convention_knows_no_measured_size() -> None:
+    measured = spec(layer_groups=(), kv_bytes_per_token=1000)
+    assert cache_bytes(measured, 10, "fp8") == 10_000
+    with pytest.raises(MissingFact, match="layer_groups is not known, its KV cache as CanItRun counts it needs it"):
+        canitrun_cache_bytes(measured, 10)
+
+
 def test_conventions_are_named() -> None:
     assert {name: size(KIMI, 1000, "fp8") for name, size in CONVENTIONS.items()} == {
         "layer_groups": 24 * 708 * 1000 + 449_372_160,

@@ -7,13 +7,15 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.bills import monthly_bill, request_cost, usage_cost
-from engine.breakeven import BreakEven, Terms, break_even
+from engine.breakeven import BreakEven, break_even
 from engine.ratecards import RateCard, prices_at, prices_over, week_prices
 from engine.rates import TOKEN_KINDS, Conditions, TokenKind, TokenPrices, TokenRate
+from engine.terms import Terms
 from engine.verdicts import verdict
 from engine.workloads import TokenMix, Workload
 
@@ -203,7 +205,8 @@ def test_a_month_is_its_requests(mix: TokenMix, prices: TokenPrices, cold: Decim
 
 # --- rates over time ---------------------------------------------------------------------------------------------------
 
-clock = st.integers(0, 1_440).map(lambda minute: f"{minute // 60:02}:{minute % 60:02}")
+QUARTER = 15  # minutes: the edges that are drawn
+clock = st.integers(0, 96).map(lambda quarter: f"{quarter // 4:02}:{quarter % 4 * QUARTER:02}")
 spans = st.tuples(clock.filter(lambda text: text != "24:00"), clock).map("-".join)
 weekday_sets = st.sampled_from(("", "12345", "67", "1", "135"))
 conditions = st.builds(Conditions, hours_utc=spans | st.just(""), weekdays=weekday_sets)
@@ -224,14 +227,22 @@ def listed(level: int, condition: Conditions) -> TokenRate:
     )
 
 
-@settings(max_examples=40)
 @given(first=conditions, second=conditions)
-def test_the_week_is_the_average_of_its_minutes(first: Conditions, second: Conditions) -> None:
+def test_the_week_is_the_average_of_its_quarter_hours(first: Conditions, second: Conditions) -> None:
     card = RateCard(rates=(listed(1, Conditions()), listed(3, first), listed(7, second)))
-    total = sum(_input(card, minute) for minute in range(7 * 1_440))
+    assert_average_of(card, QUARTER)
+
+
+@pytest.mark.parametrize("hours", ["05:07-13:59", "22:41-06:03", "06:00-09:59, 10:01-10:02"])
+def test_the_week_is_the_average_of_its_minutes(hours: str) -> None:
+    assert_average_of(RateCard(rates=(listed(1, Conditions()), listed(3, Conditions(hours_utc=hours, weekdays="135")))), 1)
+
+
+def assert_average_of(card: RateCard, minutes: int) -> None:
+    steps = range(0, 7 * 1_440, minutes)
     week = week_prices(card, 1, MONDAY)
     assert week is not None and week.input is not None
-    assert abs(week.input - total / (7 * 1_440)) < D("1e-20")
+    assert abs(week.input - sum(_input(card, minute) for minute in steps) / len(steps)) < D("1e-20")
 
 
 def _input(card: RateCard, minute: int) -> Decimal:

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from engine.breakeven import break_even
 from engine.envelope import Segment, envelope
 from engine.flips import flips
-from engine.plans import Demand, Rental, best_replicas, cheapest_plan, demand_of, own_tokens, plan_usd, plans, replicas_for_all
+from engine.plans import Demand, Rental, best_replicas, cheapest_plan, own_tokens, plan_usd, plans, replicas_for_all
 from engine.verdicts import verdict
-from engine.workloads import TokenMix, Workload
 
 D = Decimal
 NODE = Rental(name="8 x H100", usd_per_month=D(17_520), capacity_tokens_per_month=D(10**10))
@@ -117,13 +116,8 @@ def test_spot_states_its_loss_and_pays_for_it() -> None:
         Rental(name="s", usd_per_month=D(1), capacity_tokens_per_month=D(1), tier="spot")
 
 
-def test_a_workload_is_a_demand() -> None:
-    week = tuple(D(1) for _ in range(168))
-    mix = TokenMix(input=600, output=400)
-    work = Workload(id="w", name="w", mix=mix, requests_per_month=D(5_000_000), context=1_000, utilization=D("0.5"), hour_shares=week)
-    found = demand_of(work, D(2), fixed_usd_per_month=D(7))
-    assert (found.tokens_per_month, found.utilization, found.fixed_usd_per_month) == (D(5 * 10**9), D("0.5"), D(7))
-    assert found.weights() == ((Fraction(1, 168), 168),)
+def test_equal_hours_are_told_once() -> None:
+    assert demand(1, hour_shares=(D("2.0"),) * 100 + (D(2),) * 68).weights() == demand(1).weights() == ((Fraction(1, 168), 168),)
 
 
 @pytest.mark.parametrize(

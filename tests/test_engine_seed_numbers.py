@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from functools import cache
 from pathlib import Path
@@ -18,13 +19,13 @@ from engine.cache import cache_bytes, cache_bytes_per_token, cache_gain, cache_s
 from engine.compare import totals
 from engine.fits import Fit, Need
 from engine.gpus import rack_bytes
-from engine.offload import pooled_gb, times_short
+from engine.offload import Place, Placement, place, pooled_gb, times_short
 from engine.policies import CANITRUN, RECIPE, STUDIOTV, SWFTE, custom_policy, node_bytes
 from engine.sharding import rank_share
 from engine.sizing import fit, smallest_fit
-from engine.traffic import answer_seconds, decode_ceiling_tok_s, download_seconds, weight_traffic_bytes
+from engine.traffic import answer_seconds, bandwidth_bytes_s, decode_ceiling_tok_s, download_seconds, weight_traffic_bytes
 from engine.units import GB, GIB, MINUTES_PER_HOUR, SECONDS_PER_HOUR, gb, gib
-from engine.weights import active_share, average_bits, params_16bit, stated_params, weight_bytes, weight_parts
+from engine.weights import active_share, average_bits, checkpoint_bytes, params_16bit, stated_params, weight_bytes, weight_parts
 from tracker.catalogue import Catalogue, load_catalogue
 
 D = Decimal
@@ -428,6 +429,112 @@ BESTHUB_ROWS: tuple[Row, ...] = (
 
 ROWS: tuple[Row, ...] = (*SWFTE_ROWS, *CANITRUN_ROWS, *DTL_ROWS, *STV_ROWS, *BESTHUB_ROWS)
 
+# --- printed in the seeds as well, though not among the handed rows ----------------------------------------------------
+
+
+def build(c: Catalogue, start: str) -> Decimal:
+    """GB of one named build of Kimi K3.1 Pro."""
+    found = checkpoint_bytes(next(one for one in c.models[KIMI].checkpoints if one.name.startswith(start)))
+    assert found is not None
+    return gb(found.size_bytes)
+
+
+def streamed(c: Catalogue) -> Placement:
+    """Kimi on a 512 GB Mac that keeps what every token reads and streams the experts from its SSD."""
+    dense, experts = weight_parts(c.models[KIMI], c.formats["mxfp4"])
+    places = (Place(name="memory", size_bytes=dense), Place(name="disk", size_bytes=2 * 10**12))
+    return place(dense + experts, 0, places, dense_bytes=dense)
+
+
+def layers_of(model: str, kind: str, windowed: bool = False) -> Compute:
+    return lambda c: sum(g.count for g in c.models[model].layer_groups if g.kind == kind and (g.window is not None) == windowed)
+
+
+def entry(c: Catalogue, model: str) -> int:
+    """Bytes one layer that grows with the context caches a token, as CanItRun counts."""
+    group = next(g for g in c.models[model].layer_groups if g.kind != "linear" and g.window is None)
+    one = replace(c.models[model], layer_groups=(replace(group, count=1),))
+    return canitrun_cache_bytes(one, 1)
+
+
+def kimi_fits(gpu: str, count: int) -> Compute:
+    return lambda c: fit(c.models[KIMI], c.gpus[gpu], c.formats["mxfp4"], count, need=Need(), policy=CANITRUN).fits
+
+
+def hold_alone(model: str) -> Compute:
+    """Devices of the catalogue one of which holds the model's own build."""
+
+    def compute(c: Catalogue) -> int:
+        form = c.formats[c.models[model].native_format]
+        return sum(fit(c.models[model], gpu, form, 1, need=Need(), policy=CANITRUN).fits for gpu in c.gpus.values())
+
+    return compute
+
+
+MORE: tuple[Row, ...] = (
+    ("seed 000: Kimi needs 1.49 TB", "1.49", lambda c: swfte_weights(KIMI, "mxfp4")(c) / TERA),
+    ("seed 000: a DGX B200", "1440", lambda c: gb(node_bytes(SWFTE, c.gpus[B200]))),
+    ("seed 000: a DGX B300, TB", "2.1", lambda c: gb(node_bytes(SWFTE, c.gpus[B300])) / TERA),
+    ("seed 000: HBM4 of a Vera Rubin", "288", lambda c: c.gpus["nvidia-vr200-288"].memory_marketed_gb),
+    ("seed 000: Muse reads 42 GB a token", "42", lambda c: gb(weight_traffic_bytes(c.models[MUSE], c.formats["fp8"], "swfte"))),
+    ("seed 000: bandwidth of a DGX B200, GB/s", "64000", lambda c: 8 * bandwidth_bytes_s(c.gpus[B200], ("vendor",)) / GB),
+    ("seed 000: bandwidth of an M5 Ultra, TB/s", "1.2", lambda c: bandwidth_bytes_s(c.gpus[MAC512]) / GB / TERA),
+    (
+        "seed 000: Muse in BF16 on two Macs",
+        "False",
+        lambda c: fit(c.models[MUSE], c.gpus[MAC512], c.formats["bf16"], 2, need=Need(), policy=SWFTE).fits,
+    ),
+    ("seed 000: layers of Kimi", "93", lambda c: c.models[KIMI].layers or 0),
+    ("seed 000: KDA layers of Kimi", "69", layers_of(KIMI, "linear")),
+    ("seed 000: DSA layers of Kimi", "24", layers_of(KIMI, "mla")),
+    ("seed 000: heads of Kimi", "96", lambda c: c.models[KIMI].attention_heads or 0),
+    ("seed 000: experts of Kimi", "896", lambda c: c.models[KIMI].experts or 0),
+    ("seed 000: context of Kimi", "1048576", lambda c: c.models[KIMI].context or 0),
+    ("seed 001: parameters of Kimi, billions", "2800.0", lambda c: D(stated_params(c.models[KIMI], "canitrun")[0]) / GB),
+    ("seed 001: parameters of Muse, billions", "820.0", lambda c: D(stated_params(c.models[MUSE], "canitrun")[0]) / GB),
+    ("seed 001: active parameters of Kimi, billions", "104.0", lambda c: D(c.models[KIMI].params_active or 0) / GB),
+    ("seed 001: active parameters of Muse, billions", "42.0", lambda c: D(c.models[MUSE].params_active or 0) / GB),
+    ("seed 001: layers of Muse that grow", "16", layers_of(MUSE, "gqa")),
+    ("seed 001: windowed layers of Muse", "46", layers_of(MUSE, "gqa", windowed=True)),
+    ("seed 001: layers of Muse", "62", lambda c: c.models[MUSE].layers or 0),
+    ("seed 001: an entry of Muse is twice as wide", "2", lambda c: D(entry(c, MUSE)) / entry(c, KIMI)),
+    ("seed 001: contexts in K", "1024", lambda c: (c.models[MUSE].context or 0) // K),
+    ("seed 001: eight H200 hold Muse", "True", canitrun_fits("q4_k_m", H200, 8)),
+    ("seed 001: a Mac of 512 GB holds Q2_K", "True", canitrun_fits("q2_k", MAC512, 1)),
+    ("seed 001: a Mac of 512 GB and the NVFP4 build", "False", canitrun_fits("nvfp4", MAC512, 1)),
+    ("seed 001: eight B300 hold Kimi", "True", kimi_fits(B300, 8)),
+    ("seed 001: eight B200 and Kimi", "False", kimi_fits(B200, 8)),
+    ("seed 001: Hopper and Kimi", "False", kimi_fits(H200, 8)),
+    ("seed 001: single GPUs that hold Kimi", "0", hold_alone(KIMI)),
+    ("seed 001: single GPUs that hold Muse", "0", hold_alone(MUSE)),
+    ("seed 002: the official checkpoint", "1561.3", lambda c: gb(kimi_files(c))),
+    ("seed 002: the smallest GGUF", "1009.3", lambda c: gb(q2_build(c))),
+    ("seed 002: 16-bit parameters, billions", "57.36", lambda c: D(params_16bit(c.models[KIMI], c.formats["mxfp4"])[0]) / GB),
+    ("seed 002: KDA state in a session, GB", "0.45", lambda c: gb(state_bytes(c.models[KIMI]))),
+    ("seed 002: an NVFP4 latent", "352", lambda c: int(latent_bytes(c.models[KIMI].layer_groups[0], "nvfp4"))),
+    ("seed 002: tokens the node caches", "2.6", lambda c: D(c.models[KIMI].recorded_capacity[0].tokens) / 10**6),
+    ("seed 002: tokens with DCP8", "18.5", lambda c: D(c.models[KIMI].recorded_capacity[1].tokens) / 10**6),
+    ("seed 002: smallest REAP80", "321.9", lambda c: build(c, "pipenetwork REAP80, smallest")),
+    ("seed 002: REAP80 q6", "336.0", lambda c: build(c, "pipenetwork REAP80 q6")),
+    ("seed 002: largest REAP80", "350.0", lambda c: build(c, "pipenetwork REAP80, largest")),
+    ("seed 002: 52 GB less as GGUF", "52", lambda c: gb(kimi_files(c)) - build(c, "4-bit GGUF")),
+    ("seed 002: kept in the Mac's memory", "114.7", lambda c: gb(dict(streamed(c).placed)["memory"])),
+    ("seed 002: streamed from its SSD", "1446.5", lambda c: gb(dict(streamed(c).placed)["disk"])),
+    ("seed 002: an MI355X", "288", lambda c: c.gpus["amd-mi355x"].memory_marketed_gb),
+    ("seed 003: parameters, billions", "822.0", lambda c: D(c.models[MUSE].params) / GB),
+    ("seed 004: the files in TB", "1.56", lambda c: gb(kimi_files(c)) / TERA),
+    ("seed 004: counted parameters", "2780110363392", lambda c: c.models[KIMI].params),
+    ("seed 004: 16-bit parameters, billions", "57.4", lambda c: D(params_16bit(c.models[KIMI], c.formats["mxfp4"])[0]) / GB),
+    (
+        "seed 004: bytes a parameter",
+        "0.56",
+        lambda c: average_bits(c.models[KIMI], weight_bytes(c.models[KIMI], c.formats["mxfp4"])) / 8,
+    ),
+    ("seed 004: the Q2_K build in TB", "1.01", lambda c: gb(q2_build(c)) / TERA),
+    ("seed 004: seconds a token at 0.10 a second", "10", lambda c: answer_seconds(1, D("0.10"))),
+    ("seed 004: minutes for 500 of them, 1h23m", "83", lambda c: answer_seconds(500, D("0.10")) / MINUTES_PER_HOUR),
+)
+
 # What no arithmetic of ours gives, and why.
 NOT_REPRODUCIBLE = {
     "canitrun.fit.h100x8_1m": "636.7 GB are below 8 x 80 GB, yet the page says they do not fit: its usable share of an H100 is unstated",
@@ -444,7 +551,7 @@ def catalogue() -> Catalogue:
     return load_catalogue(CONFIG)
 
 
-@pytest.mark.parametrize(("name", "expected", "compute"), ROWS, ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize(("name", "expected", "compute"), [*ROWS, *MORE], ids=[row[0] for row in (*ROWS, *MORE)])
 def test_seed_number(name: str, expected: str, compute: Compute) -> None:
     assert printed(compute(catalogue()), expected) == expected
 

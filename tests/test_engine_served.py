@@ -16,7 +16,7 @@ from engine.breakeven import workload_break_even
 from engine.fits import Fit, Need
 from engine.fronts import fidelity_front, pareto_front, priced_setups, speed_front
 from engine.offers import GpuOffer, OfferPolicy
-from engine.plans import cheapest_plan, demand_of
+from engine.plans import Demand, cheapest_plan
 from engine.policies import STUDIOTV
 from engine.rates import TokenPrices
 from engine.served import Served, rental_of, served, service_refusal, speed, widest_fit
@@ -171,9 +171,9 @@ def test_a_setup_becomes_a_replica_to_plan_with() -> None:
     assert rental.name == "8 x nvidia-b300-sxm-288 (mxfp4) at runpod"
     assert (rental.usd_per_month, rental.capacity_tokens_per_month) == (D("40529.60"), D(215_280_000_000))
     blend = monthly_bill(agents(), KIMI).per_mtok
-    plan = cheapest_plan(demand_of(agents(), blend), [rental])
+    plan = cheapest_plan(Demand(tokens_per_month=agents().tokens_per_month, api_usd_per_mtok=blend), [rental])
     assert plan is not None and plan.kind == "api"  # 7,560 against 40,529.60
-    busy = cheapest_plan(demand_of(replace(agents(), requests_per_month=D(800_000)), blend), [rental])
+    busy = cheapest_plan(Demand(tokens_per_month=800_000 * agents().mix.total, api_usd_per_mtok=blend), [rental])
     assert busy is not None and (busy.kind, busy.replicas) == ("self_host", 1)
     assert rental_of(best, Served(requests_per_month=None), agents()) is None
 

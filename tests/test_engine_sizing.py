@@ -18,7 +18,7 @@ from engine.fits import Fit, Need
 from engine.formats import WeightFormat, fidelity_of
 from engine.gpus import Gpu, rack_bytes
 from engine.models import LayerGroup, ModelSpec, RecordedCapacity
-from engine.policies import CANITRUN, POLICIES, RECIPE, STUDIOTV, SWFTE, FitPolicy, custom_policy, policy_named
+from engine.policies import CANITRUN, POLICIES, RECIPE, STUDIOTV, SWFTE, FitPolicy, custom_policy
 from engine.sizing import feasible_fits, fit, sessions_that_fit, smallest_fit
 from engine.units import GB, GIB
 from engine.weights import active_share, checkpoint_bytes, weight_bytes, weight_parts
@@ -108,6 +108,16 @@ def test_several_nodes_split_layers_between_them() -> None:
     layout = check_count(gqa(64, 8), GPU, BF16, 24, STUDIOTV, "vllm").layout
     assert layout is not None
     assert (layout.label, layout.largest_share(48), layout.largest_share(50)) == ("TP8 x PP3", Fraction(1, 24), Fraction(17, 50 * 8))
+
+
+def test_trays_of_one_rack_are_one_group_of_eight() -> None:
+    """Seed 002: one tensor-parallel group of eight is one 8 x B300 node or two trays of four GB300."""
+    rack, trays = device(node_gpus=4, facts=(fact("rack_gpus", 72, "vendor"),)), device(node_gpus=4)
+    counts = (4, 8, 12, 16)
+    layouts = [check_count(gqa(64, 8), gpu, BF16, count, STUDIOTV, "vllm").layout for gpu in (rack, trays) for count in counts]
+    labels = ["TP4", "TP8", "TP4 x PP3", "TP8 x PP2", "TP4", "TP4 x PP2", "TP4 x PP3", "TP4 x PP4"]
+    assert [layout and layout.label for layout in layouts] == labels
+    assert check_count(gqa(64, 8), rack, BF16, 6, STUDIOTV, "vllm").reason == "6 GPUs are no whole number of 4-GPU nodes"
 
 
 def test_more_stages_than_layers_are_refused() -> None:
@@ -296,9 +306,7 @@ def test_custom_policies_start_from_one_and_keep_their_name() -> None:
 
 def test_policies_have_names() -> None:
     assert set(POLICIES) == {"studiotv", "swfte", "canitrun", "recipe"}
-    assert policy_named("recipe") is RECIPE
-    with pytest.raises(ValueError, match="unknown fit policy 'studio', expected one of studiotv, swfte, canitrun, recipe or custom"):
-        policy_named("studio")
+    assert all(policy.name == name and policy.source for name, policy in POLICIES.items())
 
 
 @pytest.mark.parametrize("wrong", [{"context": 0}, {"sessions": 0}, {"dcp": 0}])

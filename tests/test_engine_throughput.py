@@ -22,7 +22,8 @@ from engine.counts import Layout
 from engine.facts import MissingFact
 from engine.measured import matching_points, measured_throughput
 from engine.models import LayerGroup
-from engine.roofline import Constants, Pace, Work, compute_flops, machine, pace, split_params
+from engine.replicas import Constants, compute_flops, machine, split_params
+from engine.roofline import Pace, Work, pace
 from engine.speeds import Deployment, Throughput, ThroughputPoint
 from engine.throughput import ESTIMATE_ERROR, UNFITTED_ERROR, estimated_throughput, throughput
 from engine.workloads import TokenMix
@@ -99,6 +100,10 @@ def test_pipeline_stages_work_on_their_share_of_the_batch() -> None:
 MOE = spec(params=100_000_000_000, params_active=10_000_000_000, experts=64, experts_per_token=4)
 
 
+def test_a_dense_model_may_count_its_active_parameters_without_embeddings() -> None:
+    assert split_params(spec(params_active=7_000_000_000)) == (0.0, 8e9, 0.0, 8_000_000_000)
+
+
 def test_experts_are_read_as_far_as_the_batch_touches_them() -> None:
     """active = dense + experts / 16, so experts = 96 and dense = 4 billion; four tokens touch 1 - (15/16)^4 of them."""
     touched, dense, experts, active = split_params(MOE)
@@ -127,6 +132,34 @@ def test_a_latent_is_read_whole_by_every_rank_unless_spread() -> None:
     assert pace(replica, work, 1, "fp8", dcp=8, constants=ROUND).tpot_s == pytest.approx(memory + latents / 8 / 1e12)
 
 
+def test_what_memory_does_not_hold_waits() -> None:
+    """100 GiB less 16 GB of weights hold 6.97 requests of 100,000 tokens x 131,072 B; of ten, the others wait for whole answers."""
+    work = Work(fresh=0, cached=99_000, output=1000)
+    held = (100 * 2**30 - 16e9) / (100_000 * 131_072)
+    step = (16e9 + held * 99_500 * 131_072) / 1e12 + 32 * 1e-4
+    found = run(work, concurrency=10)
+    assert found.tpot_s == pytest.approx(step)
+    assert found.output_tok_s == pytest.approx(held / step)
+    assert found.ttft_s == pytest.approx(step + (10 / held - 1) * 1000 * step)
+    alone = run(Work(fresh=0, cached=999_000, output=1000), concurrency=2)  # not even one is held: one runs
+    assert alone.output_tok_s == pytest.approx(1 / alone.tpot_s)
+
+
+def test_a_layer_with_an_indexer_runs_two_attentions() -> None:
+    sparse = LayerGroup(count=24, kind="mla", k_dim=512, v_dim=64, index_dim=128)
+    dense = LayerGroup(count=8, kind="mla", k_dim=512, v_dim=64)
+    replica = machine(spec(layer_groups=(sparse, dense)), GPU, BF16, Layout(1, 1), "vllm", ROUND)
+    cache = 501 * (32 * 1152 + 24 * 128)
+    found = pace(replica, Work(fresh=0, cached=1, output=1000), 1, "bf16", constants=ROUND)
+    assert found.tpot_s == pytest.approx((16e9 + cache) / 1e12 + (32 + 24) * 1e-4)
+
+
+def test_a_mixture_of_experts_counts_at_the_16_bit_peak() -> None:
+    assert (compute_flops(GPU, FP8), compute_flops(GPU, FP8, experts=True)) == (200e12, 100e12)
+    replica = machine(MOE, GPU, NVFP4, Layout(1, 1), "vllm", ROUND)
+    assert replica.flops == 50e12
+
+
 def test_compute_falls_back_where_the_silicon_lacks_the_format() -> None:
     hopper = device(native_formats=frozenset(("bf16", "fp8")), dense_tflops={"bf16": D(100), "fp8": D(200)})
     assert compute_flops(GPU, NVFP4) == 400e12
@@ -139,6 +172,7 @@ MISSING = (
     (MODEL, device(bandwidth_gb_s=None), "test-100: bandwidth_gb_s is not known"),
     (replace(MOE, params_active=None), GPU, "dense-8b: params_active is not known"),
     (replace(MOE, experts_per_token=None), GPU, "dense-8b: experts_per_token is not known"),
+    (replace(MOE, experts=None), GPU, "dense-8b: experts is not known"),  # 10 of 100 billion active: no dense model
 )
 
 
@@ -223,12 +257,12 @@ def test_trust_then_engine_then_nearness_then_age_choose_the_points() -> None:
 
 def test_between_two_concurrencies_the_figure_is_interpolated_in_logarithms() -> None:
     points = (point(concurrency=4, output_tok_s=200.0, tpot_s=0.01, ttft_s=0.1), point(concurrency=16))
-    found = measured_throughput(points, NEAR, 8)
+    found = measured_throughput(points, NEAR, 8, "vllm")
     assert found is not None
     assert (found.output_tok_s, found.tpot_s, found.ttft_s) == pytest.approx((400.0, math.sqrt(0.0002), math.sqrt(0.02)))
     assert (found.kind, found.source, found.measured) == ("measured", "a run", date(2026, 10, 1))
     assert found.note == "vllm 0.19.0, isl 1024, osl 1024, concurrency 4 to 16"
-    assert [measured_throughput(points, NEAR, c) for c in (3, 17)] == [None, None]
+    assert [measured_throughput(points, NEAR, c, "vllm") for c in (3, 17)] == [None, None]
 
 
 def test_a_measured_figure_comes_before_the_estimate_and_says_its_kind() -> None:
@@ -244,10 +278,19 @@ def test_a_measured_figure_comes_before_the_estimate_and_says_its_kind() -> None
 
 def test_a_point_of_other_lengths_has_a_wider_band() -> None:
     exact, near = (
-        measured_throughput(matching_points([point()], ONE, work, DAY), work, 16) for work in (NEAR, Work(fresh=1536, output=1024))
+        measured_throughput(matching_points([point()], ONE, work, DAY), work, 16, "vllm") for work in (NEAR, Work(fresh=1536, output=1024))
     )
     assert exact is not None and near is not None
     assert near.error_factor == pytest.approx(exact.error_factor * 1.5)
+
+
+def test_a_point_of_another_engine_has_a_wider_band() -> None:
+    bands = [
+        found.error_factor
+        for engine in ("vllm 0.19.0", "", "trtllm 1.2")
+        if (found := throughput(ONE, NEAR, 16, [point(engine=engine)], on=DAY)) is not None
+    ]
+    assert bands == pytest.approx([1.1, 1.1, 1.1 * 1.3])
 
 
 UNFITTED = (
@@ -330,7 +373,7 @@ def test_a_level_nobody_can_keep_is_a_reason() -> None:
 
 
 def test_an_unknown_first_token_keeps_no_promise_about_it() -> None:
-    found = measured_throughput((point(ttft_s=None),), NEAR, 16)
+    found = measured_throughput((point(ttft_s=None),), NEAR, 16, "vllm")
     assert found is not None
     assert not ServiceLevel(max_ttft_s=100.0).met_by(found)
     assert ServiceLevel().met_by(found)
@@ -356,13 +399,26 @@ def test_work_refuses_nonsense() -> None:
 
 
 def test_the_estimate_is_as_near_to_measured_runs_as_we_say() -> None:
-    """739 runs shipped in config/throughput: median factor at most 1.2, nine of ten within 1.65 and within the stated band."""
+    """739 runs shipped in config/throughput: median factor at most 1.15, nine of ten within 1.35 (asked for: 1.2 and 1.65)."""
     catalogue = load_catalogue(CONFIG)
     points = load_points(CONFIG, None, catalogue)
     factors = sorted(_error_factor(p, catalogue) for p in points)
     assert len(factors) == 739
-    assert statistics.median(factors) <= 1.2
-    assert factors[int(0.9 * len(factors))] <= min(1.65, ESTIMATE_ERROR)
+    assert statistics.median(factors) <= 1.15
+    assert factors[int(0.9 * len(factors))] <= 1.35 <= ESTIMATE_ERROR <= 1.65
+
+
+def test_leaving_a_model_out_is_reported_against_the_goals(capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs made up with other constants: the report's fit finds them from two models and foretells the third."""
+    bench = runpy.run_path(str(CONFIG.parent / "tests" / "bench" / "roofline_error.py"))
+    catalogue, truth = load_catalogue(CONFIG), replace(bench["START"], layer_s=80e-6, bandwidth_share=0.6)
+    shipped = [p for p in load_points(CONFIG, None, catalogue) if p.model in ("glm-5", "kimi-k2.5", "gpt-oss-120b")][::20]
+    cases = [bench["case_of"](point, catalogue) for point in shipped]
+    made = [bench["Case"](point=replace(c.point, output_tok_s=c.estimate(truth)), estimate=c.estimate) for c in cases]
+    assert not bench["leave_one_out"](made, "model")
+    assert bench["report"]("half of what was measured", [math.log(0.5)] * 10)
+    report = capsys.readouterr().out
+    assert "without model kimi-k2.5" in report and "leave one model out" in report
 
 
 @pytest.mark.shared
@@ -370,6 +426,23 @@ def test_the_error_report_reads_runs_as_their_publisher_names_them(shared: Path,
     main = runpy.run_path(str(CONFIG.parent / "tests" / "bench" / "roofline_error.py"))["main"]
     assert main([str(shared / "facts" / "throughput_points.csv"), "--no-refit"]) == 0
     assert "739 of 739 points can be estimated" in capsys.readouterr().out
+
+
+def test_the_error_report_counts_what_it_cannot_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = tmp_path / "runs.csv"
+    runs.write_text(
+        "model,gpu,gpu_count,precision,engine,parallelism,isl,osl,concurrency,output_tok_s,date\n"
+        "meta-llama/Llama-3.3-70B-Instruct,H100_SXM,2,fp8_block,vLLM 0.11,TP2,1024,1024,16,801.3,2025-10-29\n"
+        "meta-llama/Llama-3.3-70B-Instruct,H100,2,fp8,vllm,TP2,1024,1024,,801.3,2025-10-29\n"
+        "nobody/Unknown,H100,2,fp8,vllm,TP2,1024,1024,16,801.3,2025-10-29\n"
+        "meta-llama/Llama-3.3-70B-Instruct,Z9,2,fp8,vllm,TP2,1024,1024,16,801.3,2025-10-29\n"
+        "meta-llama/Llama-3.3-70B-Instruct,H100,2,fp3,vllm,TP2,1024,1024,16,801.3,2025-10-29\n"
+    )
+    bench = runpy.run_path(str(CONFIG.parent / "tests" / "bench" / "roofline_error.py"))
+    assert bench["main"]([str(runs), "--no-refit"]) == 0
+    report = capsys.readouterr().out
+    assert "5 rows, 4 without a known model, GPU, precision or load" in report
+    assert "1 of 1 points can be estimated" in report
 
 
 def _error_factor(point: ThroughputPoint, catalogue: Any) -> float:

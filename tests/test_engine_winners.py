@@ -126,7 +126,7 @@ def world(models: int, seed: int) -> tuple[list[ModelSpec], list[list[Fit]], lis
                     least = dice.choice((1, 2, 3, 5, 8, 16))
                     mine += [fit(model.id, gpu, form, count, 8) for count in (least, 2 * least) if count <= 8 or count % 8 == 0]
         fits.append(mine)
-    offers = [_random_offer(dice, n) for n in range(40)]
+    offers = [_random_offer(dice, n) for n in range(20)]
     return specs, fits, offers
 
 
@@ -137,32 +137,34 @@ def _random_offer(dice: random.Random, number: int) -> GpuOffer:
     return offer(number, dice.choice(GPUS), count, dice.randrange(100, 160) * count, price_kind=kind, max_gpu_count=most)
 
 
-def test_ten_thousand_changes_leave_the_index_equal_to_a_search_from_scratch() -> None:
-    specs, fits, offers = world(models=6, seed=20261125)
+@pytest.mark.parametrize("seed", range(8))
+def test_ten_thousand_changes_leave_the_index_equal_to_a_search_from_scratch(seed: int) -> None:
+    """In eight worlds, 1,250 changes each, compared after every one."""
+    specs, fits, offers = world(models=4, seed=seed)
     compiled = [compile_ways(model, mine, FORMATS) for model, mine in zip(specs, fits, strict=True)]
     index = SetupIndex(compiled, offers)
     held = {offer_key(o): o for o in offers}
-    dice, before, told = random.Random(1), index.winners(), 0
-    for step in range(10_000):
+    dice, before, told = random.Random(seed), index.winners(), 0
+    for step in range(1_250):
         moved = _change(dice, index, held, step)
         found = index.winners()
         assert found == winners(compiled, held.values())
         assert moved == {model for model in {*before, *found} if before.get(model) != found.get(model)}
         before, told = found, told + len(moved)
-    assert told > 1_000  # the walk did move winners
+    assert told > 100  # the walk did move winners
 
 
 def _change(dice: random.Random, index: SetupIndex, held: dict[OfferKey, GpuOffer], step: int) -> frozenset[str]:
     """One offer rises, falls, goes or comes."""
     kind = dice.random()
-    if kind < 0.08 and len(held) > 15:
-        key = dice.choice(sorted(held, key=repr))
+    if kind < 0.08 and len(held) > 10:
+        key = dice.choice(list(held))
         del held[key]
         return index.drop(key)
     if kind < 0.16:
         new = _random_offer(dice, 1_000 + step)
     else:
-        old = held[dice.choice(sorted(held, key=repr))]
+        old = held[dice.choice(list(held))]
         usd = (old.usd_per_hour * D(dice.choice(("0.7", "0.9", "1.1", "1.4")))).quantize(D("0.0001"))
         new = replace(old, usd_per_hour=usd, native_per_hour=usd)
     held[offer_key(new)] = new

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import csv
-import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from databases import BOTH, new_book, opened
 from sqlalchemy import Engine, func, select
 
 from tracker.book import read_book
 from tracker.bookfile import OFFER_COLUMNS, RATE_COLUMNS, BookFileError, Dated
 from tracker.bookstore import book_digest, export_book, import_book, import_dated, starter_is_loaded
 from tracker.catalogue import Catalogue, load_catalogue
-from tracker.database import migrate, open_database, reading
+from tracker.database import reading
 from tracker.paths import config_dir
 from tracker.rows import OfferRow, scaled, to_ms
 from tracker.store import OFFER_POINT, RATE_POINT, SWEEP, SweepReport, record_sweep
@@ -42,30 +42,14 @@ def catalogue() -> Catalogue:
     return load_catalogue(config_dir())
 
 
-@pytest.fixture(scope="module")
-def empty_book(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated database, to be copied."""
-    path = tmp_path_factory.mktemp("book") / "book.db"
-    handle = open_database(f"sqlite:///{path}")
-    migrate(handle)
-    handle.dispose()
-    return path
+@pytest.fixture(params=BOTH)
+def db(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    yield from opened(new_book(request, request.param))
 
 
-@pytest.fixture
-def db(tmp_path: Path, empty_book: Path) -> Iterator[Engine]:
-    yield from copy_of(empty_book, tmp_path / "book.db")
-
-
-@pytest.fixture
-def other_db(tmp_path: Path, empty_book: Path) -> Iterator[Engine]:
-    yield from copy_of(empty_book, tmp_path / "other.db")
-
-
-def copy_of(book: Path, path: Path) -> Iterator[Engine]:
-    handle = open_database(f"sqlite:///{shutil.copy(book, path)}")
-    yield handle
-    handle.dispose()
+@pytest.fixture(params=BOTH)
+def other_db(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    yield from opened(new_book(request, request.param, "other"))
 
 
 def write(folder: Path, *, offers: list[dict[str, str]] | None = None, rates: list[dict[str, str]] | None = None) -> Path:
@@ -234,8 +218,8 @@ def test_dated_rows_come_in_without_a_file(db: Engine, tmp_path: Path) -> None:
 
 
 def test_a_live_price_is_exported_as_seen_for_as_long_as_its_source_was_covered(db: Engine, tmp_path: Path) -> None:
-    """First sweep at noon, a second that brings nothing new an hour later, a third in which the offer is gone."""
-    for hours, status, rows in ((0, "ok", [offer_row("3.99")]), (1, "unchanged", []), (2, "ok", [])):
+    """First sweep at noon, a second that brings nothing new an hour later, two more without the offer: gone."""
+    for hours, status, rows in ((0, "ok", [offer_row("3.99")]), (1, "unchanged", []), (1.5, "ok", []), (2, "ok", [])):
         at = NOW + timedelta(hours=hours)
         record_sweep(db, SweepReport(source="runpod", started_at=at, finished_at=at, status=status, rows=len(rows), offers=rows))
     export_book(db, tmp_path)

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from tracker.bookfile import Dated
+from tracker.bookstore import import_dated
 from tracker.config import Source, SourceSettings
 from tracker.database import migrate, open_database, reading
 from tracker.rows import OfferRow, RateRow, scaled
@@ -138,3 +140,18 @@ def test_a_range_of_too_many_steps_is_refused_before_it_begins() -> None:
 
 def test_a_range_holds_its_start_and_not_its_end() -> None:
     assert [at.hour for at in steps(T0, T0 + timedelta(hours=3), timedelta(hours=1))] == [0, 1, 2]
+
+
+def test_a_confirmation_of_an_imported_price_is_no_change(tmp_path: Path) -> None:
+    handle = open_database(f"sqlite:///{tmp_path / 'imported.db'}")
+    migrate(handle)
+    first = int(T0.timestamp() * 1000)
+    dated = [
+        Dated(offer("a", "3.59"), "price-page", first, first + 86_400_000, None),
+        Dated(offer("a", "3.19"), "price-page", first + 2 * 86_400_000, first + 3 * 86_400_000, None),
+    ]
+    assert import_dated(handle, dated, T0).new_points == 4
+    found = feed(handle, imported=True)
+    assert [(c.kind, c.new["price"]) for c in found] == [("appeared", Decimal("3.59")), ("changed", Decimal("3.19"))]
+    assert feed(handle) == []
+    handle.dispose()

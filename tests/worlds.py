@@ -25,7 +25,8 @@ def sources_toml(base_url: str, sources: Iterable[str] = SIX, *, interval_minute
     """A sources.toml whose tables all point at ``base_url``; every other shipped source is off."""
     shipped = tomllib.loads((CONFIG / "sources.toml").read_text(encoding="utf-8"))
     off = [
-        f'[{name}]\nkind = "{table["kind"]}"\nbase_url = "{base_url}"\ninterval_minutes = 60\nmax_age_hours = 1\nenabled = false\n'
+        f'[{name}]\nkind = "{table["kind"]}"\nmodule = "{table.get("module", "")}"\nbase_url = "{base_url}"\n'
+        "interval_minutes = 60\nmax_age_hours = 1\nenabled = false\n"
         for name, table in shipped.items()
         if name not in sources
     ]

@@ -14,8 +14,8 @@ from engine.offers import AVAILABILITIES, GpuOffer
 from engine.rates import Conditions, TokenPrices, TokenRate
 from tracker.config import Source
 from tracker.exchange import Exchange, load_exchange
+from tracker.listing import OFFER, OFFER_POINT, OFFERS, RATE, RATE_POINT, RATES, SWEEP, gone_column, unseen_at
 from tracker.rows import OfferRow, RateRow, from_ms, row_from, to_ms
-from tracker.store import OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP, gone_column
 
 IMPORTED = "book:"  # sources of imported rows: the origin follows the colon
 
@@ -108,14 +108,16 @@ def _rows(connection: Connection, dimension: Table, at: datetime, covered: Mappi
         .where(gone_column(point).is_(False))
     )
     starts = _imported_starts(connection, dimension, point, link, at)
+    unseen, name = unseen_at(connection, to_ms(at)), (OFFERS if dimension is OFFER else RATES).name
     for found in connection.execute(query).mappings():
         moment = found["point_at"]
+        printed = max(moment, covered.get(found["source"], moment))
         yield _Seen(
             row=row_from(kind, found),
             source=found["source"],
             origin=found["origin"],
             since=from_ms(starts.get(found["id"], moment)),
-            seen_at=from_ms(max(moment, covered.get(found["source"], moment))),
+            seen_at=from_ms(unseen.get((name, found["id"]), printed)),
         )
 
 

@@ -17,9 +17,10 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from engine.offers import AVAILABILITIES, PRICE_KINDS, TIERS, TRUSTS
-from engine.rates import TOKEN_KINDS
+from engine.rates import TOKEN_KINDS, windows
 from tracker.catalogue import Catalogue
 from tracker.errors import BreakevenError, did_you_mean
+from tracker.resolve import MAX_GPUS, MAX_NAME, MAX_TERM_MONTHS, clean
 from tracker.rows import OfferRow, RateRow, scaled, to_ms
 from tracker.tables import RATE_SCALE, RENT_SCALE
 
@@ -31,6 +32,9 @@ RATE_COLUMNS = (
     "provider", "source_model", "model", "sku", "region", "currency", *TOKEN_KINDS, "min_prompt_tokens", "tier_inclusive", "hours_utc",
     "weekdays", "in_force_from", "in_force_to", "valid_from", "seen_at", "gone_at", "source", "source_url",
 )  # fmt: skip
+MAX_URL = 2000
+MAX_WHOLE = 10**9
+YEARS = range(2000, 2101)  # a date outside is a slip of the pen, and far outside it is no date on every system
 
 
 class BookFileError(BreakevenError):
@@ -66,12 +70,18 @@ def _read(path: Path, expected: Sequence[str], catalogue: Catalogue) -> Iterator
         header = tuple(reader.fieldnames or ())
         if missing := [name for name in expected if name not in header]:
             raise BookFileError(f"{path}: line 1: column {missing[0]} is missing; expected {','.join(expected)}")
+        if twice := [name for name in expected if header.count(name) > 1]:
+            raise BookFileError(f"{path}: line 1: column {twice[0]} is there twice")
         for line in reader:
+            if None in line:
+                raise BookFileError(f"{path}: line {reader.line_num}: has more cells than the header")
             yield parse(_Cells(path, reader.line_num, line), catalogue)
+    except OSError as error:
+        raise BookFileError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise BookFileError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from error
     except csv.Error as error:
-        raise BookFileError(f"{path}: line {reader.line_num}: {error}") from error
+        raise BookFileError(f"{path}: line {reader.reader.line_num}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +96,12 @@ class _Cells:
         found = (self.line.get(column) or "")[:60]
         return BookFileError(f"{self.path}: line {self.number}: {column}: expected {expected}, found {found!r}")
 
-    def text(self, column: str) -> str:
+    def text(self, column: str, most: int = MAX_NAME) -> str:
         value = self.line.get(column)
         if value is None:
             raise self.wrong(column, "as many cells as the header has")
+        if value != clean(value, most):
+            raise self.wrong(column, f"at most {most} characters, none of them invisible and no space at the ends")
         return value
 
     def required(self, column: str) -> str:
@@ -103,10 +115,12 @@ class _Cells:
             raise self.wrong(column, f"one of {', '.join(known)}{did_you_mean(value, known)}")
         return value
 
-    def whole(self, column: str, least: int = 0) -> int:
+    def whole(self, column: str, least: int = 0, most: int = MAX_WHOLE) -> int:
         value = self.text(column)
-        if not value.isascii() or not value.isdigit() or int(value) < least or len(value) > 9:
+        if not value.isascii() or not value.isdigit() or int(value) < least:
             raise self.wrong(column, f"a whole number of at least {least}")
+        if int(value) > most:
+            raise self.wrong(column, f"a whole number of at most {most}")
         return int(value)
 
     def optional(self, column: str, read: Callable[[str], int]) -> int | None:
@@ -130,12 +144,28 @@ class _Cells:
             when = datetime.fromisoformat(value)
         except ValueError as error:
             raise self.wrong(column, "a UTC time such as 2026-10-16 or 2026-10-16T12:00:00Z") from error
+        if when.year not in YEARS:
+            raise self.wrong(column, f"a year from {YEARS[0]} to {YEARS[-1]}")
         return to_ms(when if when.tzinfo else when.replace(tzinfo=UTC))
 
     def currency(self) -> str:
         value = self.text("currency")
         if len(value) != 3 or not value.isascii() or not value.isalpha() or not value.isupper():
             raise self.wrong("currency", "a currency code such as USD")
+        return value
+
+    def hours(self, column: str) -> str:
+        value = self.text(column)
+        try:
+            windows(value)
+        except ValueError as error:
+            raise self.wrong(column, "UTC hours such as 06:00-10:00") from error
+        return value
+
+    def weekdays(self, column: str) -> str:
+        value = self.text(column)
+        if set(value) - set("1234567"):
+            raise self.wrong(column, "ISO weekdays such as 12345")
         return value
 
     def span(self, row: OfferRow | RateRow) -> Dated:
@@ -149,7 +179,7 @@ class _Cells:
 
 
 def _offer_of(cells: _Cells, catalogue: Catalogue) -> Dated:
-    gpu = cells.text("gpu")
+    gpu, count = cells.text("gpu"), cells.whole("gpu_count", 1, MAX_GPUS)
     if gpu not in catalogue.gpus:
         raise cells.wrong("gpu", f"a GPU of config/gpus.toml{did_you_mean(gpu, catalogue.gpus)}")
     return cells.span(
@@ -158,10 +188,10 @@ def _offer_of(cells: _Cells, catalogue: Catalogue) -> Dated:
             sku=cells.required("sku"),
             region=cells.text("region"),
             gpu=gpu,
-            gpu_count=cells.whole("gpu_count", 1),
-            max_gpu_count=cells.optional("max_gpu_count", cells.whole),
+            gpu_count=count,
+            max_gpu_count=cells.optional("max_gpu_count", lambda column: cells.whole(column, count, MAX_GPUS)),
             tier=cells.word("tier", TIERS),
-            term_months=cells.whole("term_months"),
+            term_months=cells.whole("term_months", 0, MAX_TERM_MONTHS),
             trust=cells.word("trust", TRUSTS),
             availability=AVAILABILITIES.index(cells.word("availability", AVAILABILITIES)),
             price_kind=cells.word("price_kind", PRICE_KINDS),
@@ -170,7 +200,7 @@ def _offer_of(cells: _Cells, catalogue: Catalogue) -> Dated:
             currency=cells.currency(),
             price=cells.money("price_per_hour", RENT_SCALE, above_zero=True),
             valid_from=cells.optional("announced_from", cells.moment),
-            source_url=cells.text("source_url"),
+            source_url=cells.text("source_url", MAX_URL),
         )
     )
 
@@ -190,11 +220,11 @@ def _rate_of(cells: _Cells, catalogue: Catalogue) -> Dated:
             currency=cells.currency(),
             min_prompt_tokens=cells.whole("min_prompt_tokens"),
             tier_inclusive=cells.flag("tier_inclusive"),
-            hours_utc=cells.text("hours_utc"),
-            weekdays=cells.text("weekdays"),
+            hours_utc=cells.hours("hours_utc"),
+            weekdays=cells.weekdays("weekdays"),
             valid_from=cells.optional("in_force_from", cells.moment),
             valid_to=cells.optional("in_force_to", cells.moment),
-            source_url=cells.text("source_url"),
+            source_url=cells.text("source_url", MAX_URL),
             **prices,
         )
     )

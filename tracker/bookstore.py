@@ -19,8 +19,11 @@ from tracker.book import IMPORTED
 from tracker.bookfile import OFFER_COLUMNS, RATE_COLUMNS, BookFileError, Dated, read_book_files
 from tracker.catalogue import Catalogue
 from tracker.database import reading, writing
+from tracker.listen import announce
+from tracker.listing import OFFER, OFFER_POINT, OFFERS, RATE, RATE_POINT, RATES, SWEEP, Absence, absences_of, gone_column
+from tracker.points import add_dimensions, insert_new
+from tracker.postgres import serialize
 from tracker.rows import OfferRow, RateRow, columns, from_ms, identity, row_from, to_ms, unscaled
-from tracker.store import OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP, add_dimensions, gone_column, insert_new
 from tracker.tables import RATE_SCALE, RENT_SCALE
 
 
@@ -45,6 +48,7 @@ def import_book(db: Engine, folder: Path, catalogue: Catalogue, now: datetime) -
     """Add the rows of ``folder`` to the history, all or none; rows that are there already change nothing."""
     dated = read_book_files(folder, catalogue)
     with writing(db) as connection:
+        serialize(connection, "import")  # replicas that start together import the same book
         new = _add(connection, dated, now)
         _mark(connection, book_digest(folder), len(dated), now)
     return Imported(len(dated), new)
@@ -53,12 +57,14 @@ def import_book(db: Engine, folder: Path, catalogue: Catalogue, now: datetime) -
 def import_dated(db: Engine, dated: Sequence[Dated], now: datetime) -> Imported:
     """Add dated rows to the history, all or none; rows that are there already change nothing."""
     with writing(db) as connection:
+        serialize(connection, "import")
         return Imported(len(dated), _add(connection, dated, now))
 
 
 def _add(connection: Connection, dated: Sequence[Dated], now: datetime) -> int:
     new = _import(connection, dated, OFFER, OFFER_POINT, "offer_id") + _import(connection, dated, RATE, RATE_POINT, "rate_id")
     _cover(connection, dated, now)
+    announce(connection, "")
     return new
 
 
@@ -111,8 +117,11 @@ def _cover(connection: Connection, dated: Sequence[Dated], now: datetime) -> Non
 
 
 def _mark(connection: Connection, digest: str, rows: int, now: datetime) -> None:
+    """Remember which book was imported. The embedded one and the user's own may come in one moment."""
     if connection.scalar(select(SWEEP.c.id).where(SWEEP.c.source == IMPORTED, SWEEP.c.input_hash == digest).limit(1)) is None:
-        connection.execute(insert(SWEEP).values(**_coverage_row(IMPORTED, to_ms(now), rows, now, digest)))
+        last = connection.scalar(select(func.max(SWEEP.c.at)).where(SWEEP.c.source == IMPORTED))
+        at = to_ms(now) if last is None else max(to_ms(now), last + 1)
+        connection.execute(insert(SWEEP).values(**_coverage_row(IMPORTED, at, rows, now, digest)))
 
 
 def _coverage_row(source: str, at: int, rows: int, now: datetime, digest: str) -> dict[str, Any]:
@@ -166,6 +175,7 @@ def _runs(connection: Connection, dimension: Any, covered: Mapping[str, Sequence
         .join(point, point.c[link] == dimension.c.id)
         .order_by(dimension.c.id, point.c.at)
     )
+    unseen = absences_of(connection, OFFERS if dimension is OFFER else RATES)
     open_run: tuple[RowMapping, int, int] | None = None  # found, since, last own sighting
     for found in connection.execute(query).mappings():
         same_offer = open_run is not None and open_run[0]["id"] == found["id"]
@@ -173,10 +183,10 @@ def _runs(connection: Connection, dimension: Any, covered: Mapping[str, Sequence
             open_run = (open_run[0], open_run[1], found["moment"])
             continue
         if open_run is not None:
-            yield _run(kind, open_run, found if same_offer else None, covered)
+            yield _run(kind, open_run, found if same_offer else None, covered, unseen.get(open_run[0]["id"], ()))
         open_run = None if found["is_gone"] else (found, found["moment"], found["moment"])
     if open_run is not None:
-        yield _run(kind, open_run, None, covered)
+        yield _run(kind, open_run, None, covered, unseen.get(open_run[0]["id"], ()))
 
 
 def _equal(kind: type[OfferRow] | type[RateRow], one: RowMapping, other: RowMapping) -> bool:
@@ -188,11 +198,14 @@ def _run(
     run: tuple[RowMapping, int, int],
     following: RowMapping | None,
     covered: Mapping[str, Sequence[int]],
+    unseen: Sequence[Absence],
 ) -> Dated:
     found, since, own = run
     moments = covered.get(found["source"], ())
     end = len(moments) if following is None else bisect_left(moments, following["moment"])
-    seen_at = max(own, moments[end - 1] if end else own)
+    covered_at = max(own, moments[end - 1] if end else own)
+    absent = next((absence for absence in unseen if absence.holds(covered_at)), None)
+    seen_at = covered_at if absent is None else max(own, absent.last_seen)
     gone_at = following["moment"] if following is not None and following["is_gone"] else None
     return Dated(row_from(kind, found), found["origin"], since, seen_at, gone_at)
 

@@ -13,6 +13,7 @@ from engine.facts import Fact
 from engine.formats import WeightFormat
 from engine.gpus import Gpu
 from engine.models import Checkpoint, LayerGroup, Licence, ModelSpec, RecordedCapacity
+from engine.replicas import missing_experts
 from tracker.catalogue_model_schema import AliasTable, CapacityTable, CheckpointTable, LayerGroupTable, ModelTable
 from tracker.catalogue_toml import other, stated, validated, whole
 from tracker.config import read_toml
@@ -127,7 +128,7 @@ def _dated(entry: CheckpointTable | CapacityTable, table: ModelTable) -> dict[st
 
 
 def missing_facts(model: ModelSpec) -> tuple[str, ...]:
-    """What is not known and sizing or throughput needs; empty for a model that can be sized."""
+    """What is not known and sizing or a throughput estimate needs, by field; empty for a model that can be sized and timed."""
     missing = []
     if not model.layers:
         missing.append("layers")
@@ -135,7 +136,7 @@ def missing_facts(model: ModelSpec) -> tuple[str, ...]:
         missing.append("layer_groups (or a measured kv_bytes_per_token)")
     if model.params_active is None:
         missing.append("params_active")
-    return tuple(missing)
+    return tuple(dict.fromkeys((*missing, *missing_experts(model))))
 
 
 def _facts(table: ModelTable) -> list[Fact]:

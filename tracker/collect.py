@@ -8,29 +8,41 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
 import scrapers
-from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, MissingKey, Page, Row, ScrapeError, Skipped, TokenQuote
+from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, Page, Row, ScrapeError, Skipped, TokenQuote
 from scrapers.http import HostGate, SourceClient, SourceLimits, Stopped, StoredPage, open_client
+from scrapers.redact import redact
 from tracker.config import Source, secrets_of
 from tracker.database import reading
-from tracker.exchange import Exchange, fx_fault, load_exchange
-from tracker.guard import offer_fault, rate_fault, without_conflicts
+from tracker.exchange import Exchange, fx_fault, load_newest
+from tracker.faults import Trouble, fault_cause
+from tracker.guard import offer_fault, rate_fault
+from tracker.guard.bands import parts_fault
+from tracker.guard.conflicts import without_conflicts
+from tracker.guard.context import Guard
+from tracker.guard.doubts import SweepRefused
+from tracker.guard.quarantine import CONFLICT
+from tracker.guard.statistics import Ask, Statistic, make_market
 from tracker.health import off_reason
+from tracker.leases import Lease, LeaseLost, settle
+from tracker.patience import patiently
 from tracker.resolve import Refused, clean, resolve_gpu, resolve_tokens
-from tracker.rows import OfferRow, RateRow
+from tracker.rows import OfferRow, RateRow, identity
 from tracker.scrapers import scraper_module
 from tracker.store import SweepReport, last_counts, last_input_hash, record_sweep, stored_pages
 from tracker.world import World
 
 log = logging.getLogger("breakeven.collect")
+MAX_ERROR = 2000  # characters kept of a message, which may quote the source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +54,7 @@ class Collector:
     now: Callable[[], datetime]
     gate: HostGate
     stop: threading.Event = field(default_factory=threading.Event)
+    trouble: Trouble = field(default_factory=Trouble)
 
 
 @dataclass(slots=True)
@@ -52,6 +65,10 @@ class _Harvest:
     rates: list[RateRow] = field(default_factory=list)
     fx: list[FxQuote] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
+    asks: list[Ask] = field(default_factory=list)
+    conflicts: dict[str, list[OfferRow | RateRow]] = field(default_factory=dict)
+    rejected: dict[str, OfferRow | RateRow] = field(default_factory=dict)  # by identity: what was printed and cannot be a price
+    statistics: dict[str, Statistic] = field(default_factory=dict)
     unmapped: list[tuple[str, str]] = field(default_factory=list)
     samples: dict[str, str] = field(default_factory=dict)
 
@@ -64,30 +81,61 @@ class _Harvest:
         return len(self.offers) + len(self.rates) + len(self.fx)
 
 
-def collect_source(collector: Collector, source: Source, *, save_to: Path | None = None, force: bool = False) -> SweepReport | None:
+def collect_source(
+    collector: Collector, source: Source, *, lease: Lease | None = None, save_to: Path | None = None, force: bool = False
+) -> SweepReport | None:
     """One sweep, recorded. None when the source is off or the program is stopping; never raises for what a source did.
 
-    ``force`` parses again even if the bodies are unchanged; ``save_to`` keeps the bodies as files.
+    ``force`` parses again even if the bodies are unchanged; ``save_to`` keeps the bodies as files; ``lease`` ends with the sweep.
     """
     if off_reason(source):
         return None
     started = collector.now()
     try:
-        report = _sweep(collector, source, started, save_to, force)
+        report = keep(collector, _sweep(collector, source, started, save_to, force), lease)
     except Stopped:
         return None
-    except MissingKey as error:
-        report = _failed(source, started, collector.now(), str(error))
+    except (SQLAlchemyError, LeaseLost):
+        raise  # the database's own trouble, and another process's turn, are nobody's failed sweep
     except ScrapeError as error:
-        report = _failed(source, started, collector.now(), str(error))
+        report = keep(collector, _failed(source, started, collector.now(), str(error)), lease)
     except Exception as error:  # the one place: a fault in one scraper must not stop the others
         log.debug("unexpected fault in source %s", source.id, exc_info=True)
-        report = _failed(
-            source, started, collector.now(), f"unexpected {type(error).__name__}: {error}; run breakeven collect {source.id} --save"
-        )
-    record_sweep(collector.db, report)
+        told = f"unexpected {type(error).__name__}: {error}; run breakeven collect {source.id} --save"
+        report = keep(collector, _failed(source, started, collector.now(), told), lease)
     log.log(logging.INFO if report.status != "failed" else logging.WARNING, "%s", describe(report))
     return report
+
+
+def keep(collector: Collector, report: SweepReport, lease: Lease | None = None) -> SweepReport:
+    """Have the guard judge a sweep and keep it; a sweep that cannot be true is kept as a failed one. Returns what was kept."""
+    return patiently(partial(_keep, collector, report, lease), collector.trouble, collector.stop)
+
+
+def _keep(collector: Collector, report: SweepReport, lease: Lease | None) -> SweepReport:
+    first = None if lease is None else partial(settle, lease=lease)
+    world = collector.world
+    with reading(collector.db) as connection:
+        exchange = load_newest(connection)
+    guard = Guard(settings=world.settings.guard, sources=world.config.sources, exchange=exchange)
+    try:
+        record_sweep(collector.db, report, guard, first=first)
+        return report
+    except SweepRefused as error:
+        fault, reason = error.fault, str(error)
+    except (DataError, IntegrityError) as error:  # a value no column takes: the source's fault after all
+        fault, reason = "", f"{report.source}: the database refuses its rows: {fault_cause(error)}"
+    refused = SweepReport(
+        source=report.source,
+        started_at=report.started_at,
+        finished_at=report.finished_at,
+        status="failed",
+        bytes=report.bytes,
+        error=clean(reason, MAX_ERROR),
+        fault=fault,
+    )
+    record_sweep(collector.db, refused, first=first)
+    return refused
 
 
 def describe(report: SweepReport) -> str:
@@ -105,7 +153,8 @@ def first_part(error: str) -> str:
 
 
 def _failed(source: Source, started: datetime, finished: datetime, error: str) -> SweepReport:
-    return SweepReport(source=source.id, started_at=started, finished_at=finished, status="failed", error=error)
+    shown = clean(redact(error, secrets_of(source).values()), MAX_ERROR)  # a message may quote an answer that quotes the key
+    return SweepReport(source=source.id, started_at=started, finished_at=finished, status="failed", error=shown)
 
 
 def _sweep(collector: Collector, source: Source, started: datetime, save_to: Path | None, force: bool) -> SweepReport:
@@ -119,7 +168,15 @@ def _sweep(collector: Collector, source: Source, started: datetime, save_to: Pat
     digest = input_hash(pages, module, collector)
     if digest == last_input_hash(collector.db, source.id) and not force:
         return _unchanged(collector, source, started, finished, digest, client.received_bytes)
-    harvest = sort_out(module.parse(pages), source, collector, pages)
+    report = read_rows(collector, source, module.parse(pages), started, finished, pages)
+    return replace(report, bytes=client.received_bytes, input_hash=digest, pages=list(client.stored.values()))
+
+
+def read_rows(
+    collector: Collector, source: Source, rows: Iterable[Row], started: datetime, finished: datetime, pages: Sequence[Page] = ()
+) -> SweepReport:
+    """What a source's rows bring, before the guard has judged them; LayoutChanged when not one of them is a price."""
+    harvest = sort_out(rows, source, collector, pages)
     if harvest.accepted == 0:
         reasons = ", ".join(f"{count} {reason}" for reason, count in harvest.skipped.most_common(5)) or "no rows at all"
         raise LayoutChanged(f"{source.id}: not one usable price ({reasons}); run breakeven collect {source.id} --save")
@@ -133,13 +190,13 @@ def _sweep(collector: Collector, source: Source, started: datetime, save_to: Pat
         complete=True,
         rows=harvest.accepted,
         skipped=harvest.skipped,
-        bytes=client.received_bytes,
-        input_hash=digest,
         offers=harvest.offers,
         rates=harvest.rates,
         fx=harvest.fx,
+        conflicts=harvest.conflicts,
+        rejected=tuple(harvest.rejected),
+        statistics=harvest.statistics,
         unmapped=harvest.unmapped,
-        pages=list(client.stored.values()),
     )
 
 
@@ -159,16 +216,17 @@ def _unchanged(collector: Collector, source: Source, started: datetime, finished
 
 def _client(collector: Collector, source: Source, kept: Mapping[str, StoredPage]) -> SourceClient:
     fetch = collector.world.settings.fetch
+    own = source.settings
     limits = SourceLimits(
-        base_url=source.settings.base_url,
+        base_url=own.base_url,
         user_agent=fetch.user_agent,
         connect_timeout_s=fetch.connect_timeout_s,
         read_timeout_s=fetch.read_timeout_s,
-        deadline_s=fetch.deadline_s,
+        deadline_s=fetch.deadline_s if own.deadline_s is None else own.deadline_s,
         max_bytes=fetch.max_bytes,
         attempts=fetch.attempts,
-        min_interval_s=fetch.host_spacing_s,
-        obey_robots=source.settings.robots,
+        min_interval_s=fetch.host_spacing_s if own.host_spacing_s is None else own.host_spacing_s,
+        obey_robots=own.robots,
         secrets=tuple(secrets_of(source).values()),
     )
     return open_client(limits, host_gate=collector.gate, now=collector.now, stored=kept, stop=collector.stop)
@@ -203,7 +261,7 @@ def code_digest() -> str:
     """Hash of the code that turns bodies into rows: a corrected parser reads an unchanged body again."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    for path in sorted([*Path(scrapers.__file__).parent.glob("*.py"), here / "resolve.py", here / "guard.py"]):
+    for path in sorted([*Path(scrapers.__file__).parent.glob("*.py"), here / "resolve.py", *(here / "guard").glob("*.py")]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -212,13 +270,27 @@ def sort_out(rows: Iterable[Row], source: Source, collector: Collector, pages: S
     """Resolve every row and hold back what is implausible; counted by reason."""
     harvest = _Harvest()
     with reading(collector.db) as connection:
-        exchange = load_exchange(connection)
+        exchange = load_newest(connection)
     url = pages[0].url if pages else source.settings.base_url
     for row in rows:
         _sort_one(row, source, collector, exchange, url, harvest)
-    harvest.offers = without_conflicts(harvest.offers, source.id, harvest.skipped)
-    harvest.rates = without_conflicts(harvest.rates, source.id, harvest.skipped)
+    if source.settings.kind == "marketplace":
+        _to_market(harvest, source, collector)
+    harvest.offers, offers = without_conflicts(harvest.offers, harvest.rejected, source.id)
+    harvest.rates, rates = without_conflicts(harvest.rates, harvest.rejected, source.id)
+    harvest.conflicts = {**offers, **rates}
+    if harvest.conflicts:
+        harvest.skipped[CONFLICT] += len(harvest.conflicts)
     return harvest
+
+
+def _to_market(harvest: _Harvest, source: Source, collector: Collector) -> None:
+    """Asks become one offer for each GPU, count and kind of host."""
+    market = make_market(harvest.asks, source.id, collector.world.settings.guard.market)
+    harvest.offers = market.offers
+    harvest.statistics = market.statistics
+    harvest.skipped.update(market.left_out)
+    harvest.rejected.clear()  # of single asks, which have no identity of their own here
 
 
 def _sort_one(row: Row, source: Source, collector: Collector, exchange: Exchange, url: str, harvest: _Harvest) -> None:
@@ -226,13 +298,16 @@ def _sort_one(row: Row, source: Source, collector: Collector, exchange: Exchange
         harvest.refuse(row.reason, clean(row.raw))
         return
     if isinstance(row, FxQuote):
-        fault = fx_fault(row)
+        fault = fx_fault(row, collector.now().date())
         if fault is None:
             harvest.fx.append(row)
         else:
             harvest.refuse(fault, clean(row.currency))
         return
     resolved = _resolve(row, source, collector.world, url)
+    if isinstance(row, GpuQuote) and not isinstance(resolved, Refused) and (lacking := parts_fault(row)) is not None:
+        harvest.rejected[identity(source.id, resolved)] = resolved
+        resolved = Refused(reason=lacking, detail=clean(f"{row.provider} {row.sku}"))
     if isinstance(resolved, Refused):
         harvest.refuse(resolved.reason, resolved.detail)
         if resolved.unmapped is not None:
@@ -242,6 +317,9 @@ def _sort_one(row: Row, source: Source, collector: Collector, exchange: Exchange
     fault = offer_fault(resolved, guard, exchange) if isinstance(resolved, OfferRow) else rate_fault(resolved, guard, exchange)
     if fault is not None:
         harvest.refuse(fault, clean(f"{resolved.provider} {resolved.sku}"))
+        harvest.rejected[identity(source.id, resolved)] = resolved
+    elif isinstance(resolved, OfferRow) and isinstance(row, GpuQuote) and source.settings.kind == "marketplace":
+        harvest.asks.append(Ask(row=resolved, host=clean(row.host), reliability=row.reliability))
     elif isinstance(resolved, OfferRow):
         harvest.offers.append(resolved)
     else:

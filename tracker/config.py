@@ -13,8 +13,11 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
 from tracker.errors import ConfigError, UnknownName, did_you_mean
+from tracker.guard.settings import GpuBands, GuardSettings
 
 Table = TypeVar("Table", bound=BaseModel)
+HOUR_S = 3600
+YEAR_H = 366 * 24  # times beyond are slips of the pen, and infinity is a TOML number
 
 
 class _Strict(BaseModel):
@@ -22,9 +25,10 @@ class _Strict(BaseModel):
 
 
 class DatabaseSettings(_Strict):
-    """Where the history is kept."""
+    """Where the history is kept, and how long a process that collects a source is left alone with it."""
 
     url: str = ""
+    lease_s: float = Field(default=60, ge=1, le=HOUR_S)
 
 
 class WebSettings(_Strict):
@@ -50,13 +54,13 @@ class TrackSettings(_Strict):
 class FetchSettings(_Strict):
     """How gently and how long a source is asked. Times in seconds, sizes in bytes."""
 
-    user_agent: str
-    connect_timeout_s: float = Field(default=10, gt=0)
-    read_timeout_s: float = Field(default=30, gt=0)
-    deadline_s: float = Field(default=120, gt=0)
+    user_agent: str = Field(min_length=1)
+    connect_timeout_s: float = Field(default=10, gt=0, le=HOUR_S)
+    read_timeout_s: float = Field(default=30, gt=0, le=HOUR_S)
+    deadline_s: float = Field(default=120, gt=0, le=HOUR_S)
     max_bytes: int = Field(default=64 * 2**20, gt=0)
-    attempts: int = Field(default=4, ge=1)
-    host_spacing_s: float = Field(default=1, ge=0)
+    attempts: int = Field(default=4, ge=1, le=20)
+    host_spacing_s: float = Field(default=1, ge=0, le=HOUR_S)
 
 
 class RecomputeSettings(_Strict):
@@ -65,22 +69,14 @@ class RecomputeSettings(_Strict):
     every_s: int = Field(default=60, ge=1, le=60)
 
 
-class GuardSettings(_Strict):
-    """Bands outside which a price is no price."""
-
-    min_usd_per_gpu_hour: Decimal = Decimal("0.01")
-    max_usd_per_gpu_hour: Decimal = Decimal(100)
-    max_usd_per_mtok: Decimal = Decimal(1000)
-
-
 class AlertSettings(_Strict):
     """When a change is worth telling."""
 
-    cheaper_setup_percent: Decimal = Field(default=Decimal(5), ge=0)
+    cheaper_setup_percent: Decimal = Field(default=Decimal(5), ge=0, le=100)
     cheaper_setup_usd_per_month: Decimal = Field(default=Decimal(50), ge=0)
     sweeps: int = Field(default=2, ge=1)
     webhook_url_env: str = "BREAKEVEN_WEBHOOK_URL"
-    webhook_timeout_s: float = Field(default=10, gt=0)
+    webhook_timeout_s: float = Field(default=10, gt=0, le=HOUR_S)
 
 
 class PrecedenceSettings(RootModel[dict[str, tuple[str, ...]]]):
@@ -105,16 +101,19 @@ class Settings(_Strict):
 class SourceSettings(_Strict):
     """One table of ``sources.toml``."""
 
-    kind: Literal["rent", "token", "fx"]
+    kind: Literal["rent", "marketplace", "token", "fx"]
     base_url: str = Field(pattern=r"^https?://[^/\s]+")
     module: str = ""
-    interval_minutes: float = Field(gt=0)
-    max_age_hours: float = Field(gt=0)
+    interval_minutes: float = Field(gt=0, le=YEAR_H * 60)
+    max_age_hours: float = Field(gt=0, le=YEAR_H)
     enabled: bool = True
     robots: bool = False
     auth: str = "none"
     key_env: str = ""
+    deadline_s: float | None = Field(default=None, gt=0, le=HOUR_S)  # these two: instead of [fetch]
+    host_spacing_s: float | None = Field(default=None, ge=0, le=HOUR_S)
     terms: str = ""
+    licence: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +180,14 @@ def load_config(config_dir: Path, user_dir: Path | None = None) -> Config:
     missing = [n for n, f in Settings.model_fields.items() if f.is_required() and n not in parts]
     if missing:
         raise ConfigError(f"{config_dir / 'tracker.toml'}: table [{missing[0]}] is missing; restore it from the shipped file")
+    parts["guard"] = parts.get("guard", GuardSettings()).model_copy(update={"bands": _load_bands(config_dir, user_dir)})
     return Config(settings=Settings(**parts), sources=_load_sources(config_dir, user_dir), config_dir=config_dir, user_dir=user_dir)
+
+
+def _load_bands(config_dir: Path, user_dir: Path | None) -> dict[str, GpuBands]:
+    """``gpu_bands.toml``: what a GPU-hour may cost, by GPU and tier."""
+    tables, origin = read_tables("gpu_bands.toml", config_dir, user_dir)
+    return {gpu: _validated(GpuBands, table, origin[gpu], gpu) for gpu, table in tables.items()}
 
 
 def _load_sources(config_dir: Path, user_dir: Path | None) -> dict[str, Source]:
@@ -195,7 +201,7 @@ def _validated(model: Any, table: Any, path: Path, name: str) -> Any:
     try:
         return model.model_validate(table)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = max(error.errors(), key=lambda e: e["type"] == "extra_forbidden")  # a misspelt key says more than the one that is missing
         key = ".".join(str(part) for part in first["loc"])
         hint = did_you_mean(key, model.model_fields) if first["type"] == "extra_forbidden" else ""
         reason = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]

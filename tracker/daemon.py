@@ -17,32 +17,51 @@ import uvicorn
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from scrapers.http import HostGate
+from tracker.ageing import aged, latest
 from tracker.alerts import AlertDesk
 from tracker.bookstore import import_book, starter_is_loaded
-from tracker.collect import Collector, collect_source, describe
+from tracker.clock import Watch, mend_future
+from tracker.collect import Collector, describe
 from tracker.config import Source
 from tracker.database import database_url, migrate, open_database, reading, writing
 from tracker.errors import BreakevenError
 from tracker.exchange import load_shipped
+from tracker.faults import CLOCK, READS, Trouble
 from tracker.health import off_reason
+from tracker.leases import ClockWrong, start_alone
+from tracker.listen import Listener
 from tracker.notify import Outbox
-from tracker.recompute import Sizer, recompute
+from tracker.postgres import serialize
+from tracker.recompute import Sizer
+from tracker.rows import to_ms
 from tracker.snapshot import Snapshot
+from tracker.systemd import Pulse
+from tracker.turns import Turn, Turns, sweep_in_turn
 from tracker.web.app import make_app
 from tracker.world import World
 
 log = logging.getLogger("breakeven")
 
 STAGGER_S = 0.5  # between the first runs of two sources
-JITTER_SHARE = 0.1  # of a source's interval
+SPREAD_S = 0.5  # over which processes that wait for the same lease to end look again
+RETRY_S = 15.0  # until the next look at a source after the database failed
+RENEWALS = 3  # of a lease while it lasts
+CLOCK_S = 5.0  # between two looks at the clock
 STOP_WITHIN_S = 8  # for sweeps in flight; the supervisor's limit is 10
 WORKERS = 16
+STUCK_S = 300  # without a recompute, good or failed, that is tried once a minute at least
 
 
 class PortTaken(BreakevenError):
     """Somebody else listens there."""
+
+
+def say(line: str) -> None:
+    """One line for whoever watches."""
+    print(line, flush=True)
 
 
 def utc_now() -> datetime:
@@ -55,6 +74,7 @@ def open_book(world: World, data_dir: Path, now: datetime) -> Engine:
     db = open_database(database_url(world.settings.database.url, data_dir))
     migrate(db)
     with writing(db) as connection:
+        serialize(connection, "import")
         load_shipped(connection)
     starter = world.config.config_dir / "starter"
     with reading(db) as connection:
@@ -92,55 +112,104 @@ class Daemon:
         self._recomputing = threading.Lock()
         settings = world.settings.alerts
         self.alerts = AlertDesk(db, settings, self.started_at, Outbox(db, settings, now))
-        self.collector = Collector(world=world, db=db, now=now, gate=HostGate(monotonic=monotonic), stop=self.stop)
+        self.trouble = Trouble(say=say)
+        self.collector = Collector(world=world, db=db, now=now, gate=HostGate(monotonic=monotonic), stop=self.stop, trouble=self.trouble)
+        self.turns = Turns(db=db, now=now, lease_s=world.settings.database.lease_s)
         self.sizer = Sizer(world)
-        self._snapshot = recompute(db, world, self.sizer, now())
+        self._first_sweep, self._snapshot = latest(db, world, self.sizer, now())
+        self._last_sweep = self._first_sweep  # the newest one that alerts were judged on
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
-            executors={"default": ThreadPoolExecutor(WORKERS)},
+            executors={"default": ThreadPoolExecutor(WORKERS), "clock": ThreadPoolExecutor(2)},
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
+        self._listener = Listener(db, self.turns.owner, self.refresh, self.stop, say)
         self._server: uvicorn.Server | None = None
+        self._web: threading.Thread | None = None
+        self._beat = monotonic()
 
     @property
     def snapshot(self) -> Snapshot:
         """The current results; swapped whole, never changed."""
         return self._snapshot
 
-    def refresh(self, *, after_sweep: bool) -> None:
-        """Work everything out again and swap the snapshot; alerts are judged on what was collected."""
+    def refresh(self) -> None:
+        """Work everything out again and swap the snapshot; alerts are judged on what was collected, here or by another process.
+
+        Where the database fails, the last book goes on ageing, so that nothing old looks fresh.
+        """
         with self._recomputing:
-            self._snapshot = recompute(self.db, self.world, self.sizer, self.now())
-            self.alerts.judge(self._snapshot, after_sweep=after_sweep)
+            now = self.now()
+            try:
+                newest, self._snapshot = latest(self.db, self.world, self.sizer, now)
+                self.alerts.judge(self._snapshot, after_sweep=newest > self._last_sweep)
+                self.trouble.over(*((*READS, "full", "read-only") if newest > self._last_sweep else READS))
+                self._last_sweep = newest
+            except SQLAlchemyError as error:
+                self.trouble.met(error)
+                self._snapshot = aged(self._snapshot, self.world, self.sizer, now)
+            finally:
+                self._beat = monotonic()  # a recompute that fails is no hang: the database may be back for the next
 
     def run_source(self, source: Source) -> None:
-        """One sweep and what follows from it."""
-        if self.stop.is_set():
-            return
-        report = collect_source(self.collector, source)
-        if report is not None and not self.stop.is_set():
-            print(describe(report), flush=True)
-            self.refresh(after_sweep=True)
+        """One sweep, if it is due and no other process has it, and what follows from it; then the next look."""
+        again_s = RETRY_S
+        try:
+            turn = Turn(again_s=RETRY_S) if self.stop.is_set() else sweep_in_turn(self.collector, self.turns, source)
+            self.trouble.over(CLOCK)
+            again_s = turn.again_s + (random.random() * SPREAD_S if turn.holder else 0)
+            if turn.report is not None and not self.stop.is_set():
+                say(describe(turn.report))
+                self.refresh()
+        except (SQLAlchemyError, ClockWrong) as error:
+            self.trouble.met(error)
+        finally:
+            self._look_again(source.id, again_s)
+
+    def _look_again(self, job: str, seconds: float) -> None:
+        """The interval of a job only catches what went wrong: when a source is due stands in the database."""
+        if not self.stop.is_set() and self._scheduler.get_job(job) is not None:
+            self._scheduler.modify_job(job, next_run_time=utc_now() + timedelta(seconds=seconds))
 
     def schedule(self) -> None:
-        """One job a source, the first runs staggered from now; and the clock that lets prices age."""
-        start = self.now()
-        for number, source in enumerate(s for s in self.world.config.sources.values() if not off_reason(s)):
+        """One job a source, the first looks staggered from now; the clock that lets prices age and leases live; and the others' notices."""
+        start_alone(self.db, self.now())
+        on = [source for source in self.world.config.sources.values() if not off_reason(source)]
+        for number, source in enumerate(on):
+            first = utc_now() + timedelta(seconds=STAGGER_S * number + random.random() * STAGGER_S)
             seconds = source.settings.interval_minutes * 60
-            self._scheduler.add_job(
-                self.run_source,
-                "interval",
-                args=[source],
-                id=source.id,
-                seconds=seconds,
-                jitter=max(1, int(seconds * JITTER_SHARE)),
-                next_run_time=start + timedelta(seconds=STAGGER_S * number + random.random() * STAGGER_S),
-            )
-        self._scheduler.add_job(
-            self.refresh, "interval", id="age", kwargs={"after_sweep": False}, seconds=self.world.settings.recompute.every_s
-        )
+            self._scheduler.add_job(self.run_source, "interval", args=[source], id=source.id, seconds=seconds, next_run_time=first)
+        self._scheduler.add_job(self.refresh, "interval", id="age", seconds=self.world.settings.recompute.every_s, executor="clock")
+        self._scheduler.add_job(self._keep_leases, "interval", id="leases", seconds=self.turns.lease_s / RENEWALS, executor="clock")
         self._scheduler.start()
         self.alerts.outbox.start()
+        self._listener.start()
+        threading.Thread(target=self._watch_clock, name="clock", daemon=True).start()
+
+    def _keep_leases(self) -> None:
+        try:
+            self.turns.keep_alive()
+        except SQLAlchemyError as error:
+            self.trouble.met(error)
+
+    def _watch_clock(self) -> None:
+        """The scheduler sleeps by the wall clock: when that is set, everything looks again."""
+        watch = Watch(self.now, monotonic)
+        while not self.stop.wait(CLOCK_S):
+            if step := watch.step():
+                say(f"clock: moved by {step:+.0f} s; every source is looked at again")
+                self.clock_moved(step)
+
+    def clock_moved(self, step: float) -> None:
+        """Look at every source, lease and age now; sweeps of this run that a clock set back has left in the future come back with it."""
+        if step < 0:
+            try:
+                with writing(self.db) as connection:
+                    mend_future(connection, to_ms(self.now()), self._first_sweep)
+            except SQLAlchemyError as error:
+                self.trouble.met(error)
+        for job in self._scheduler.get_jobs():
+            self._look_again(job.id, 0)
 
     def serve(self, bound: socket.socket) -> threading.Thread:
         """Serve page, API and metrics on a bound socket, in a thread of its own."""
@@ -148,9 +217,19 @@ class Daemon:
             uvicorn.Config(make_app(self), log_config=None, access_log=False, timeout_graceful_shutdown=2, lifespan="off")
         )
         self._server = server
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="web", daemon=True)
-        thread.start()
-        return thread
+        self._web = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="web", daemon=True)
+        self._web.start()
+        return self._web
+
+    def pulse(self) -> Pulse:
+        """Whether the server runs and the scheduler still gets to recompute, for a supervisor."""
+        if self._web is None or not self._web.is_alive():
+            return Pulse(alive=False, status="the web server has ended")
+        if monotonic() - self._beat > STUCK_S:
+            return Pulse(alive=False, status=f"no recompute for {STUCK_S} s: stuck")
+        on = [source for source in self._snapshot.sources if source.enabled]
+        stale = sum(source.stale for source in on)
+        return Pulse(alive=True, status=f"{len(on)} sources, {stale} stale; answers of {self._snapshot.at:%H:%M:%S} UTC")
 
     def close(self) -> bool:
         """Stop sweeps and server; False when a sweep did not end in time."""

@@ -1,4 +1,4 @@
-"""The database handle ``db``: opened with the right pragmas, migrated with Alembic, one daemon at a time on SQLite."""
+"""The database handle ``db``: opened with the right settings, migrated with Alembic, one daemon at a time on SQLite."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from tracker.errors import BreakevenError
+from tracker.faults import fault_line
+from tracker.postgres import connect_args, driver_url, encoding
 
 BUSY_TIMEOUT_MS = 10_000
 
@@ -34,14 +36,19 @@ def database_url(configured: str, data_dir: Path) -> str:
 def open_database(url: str) -> Engine:
     """The handle for ``url``; nothing is created or read until it is used."""
     try:
-        parsed = make_url(url)
-        db = create_engine(parsed, pool_pre_ping=parsed.get_backend_name() != "sqlite")
-    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+        parsed = driver_url(make_url(url))
+        if parsed.get_backend_name() == "postgresql":
+            return create_engine(parsed, pool_pre_ping=True, connect_args=connect_args(parsed))
+        if parsed.get_backend_name() != "sqlite":
+            raise NoSuchModuleError(f"no support for {parsed.get_backend_name()}")
+        db = create_engine(parsed)
+    except ModuleNotFoundError as error:
+        raise DatabaseProblem(f"database {_shown(url)} needs the driver {error.name}: pip install 'breakeven[postgres]'") from error
+    except (ArgumentError, NoSuchModuleError) as error:
         raise DatabaseProblem(
             f"database url {_shown(url)!r} cannot be used: {error}; expected sqlite:///FILE or postgresql+psycopg://..."
         ) from error
-    if db.dialect.name == "sqlite":
-        _prepare_sqlite(db)
+    _prepare_sqlite(db)
     return db
 
 
@@ -75,12 +82,16 @@ def writing(db: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def reading(db: Engine) -> Iterator[Connection]:
-    """One consistent view of the book."""
-    with db.connect() as connection, connection.begin():
+    """One consistent view of the book: a snapshot, whatever is written meanwhile. It cannot write."""
+    options: dict[str, Any] = {}
+    if db.dialect.name == "postgresql":
+        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+    with db.connect().execution_options(**options) as connection, connection.begin():
         yield connection
 
 
-def _alembic(db: Engine) -> AlembicConfig:
+def alembic_config(db: Engine) -> AlembicConfig:
+    """The migrations, bound to that database."""
     config = AlembicConfig()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["db"] = db
@@ -91,9 +102,10 @@ def migrate(db: Engine) -> None:
     """Bring the schema up to this program's; refuses one that is newer."""
     if db.dialect.name == "sqlite" and db.url.database:
         Path(db.url.database).parent.mkdir(parents=True, exist_ok=True)
-    config = _alembic(db)
+    config = alembic_config(db)
     try:
         with db.connect() as connection:
+            _check_encoding(connection)
             current = MigrationContext.configure(connection).get_current_revision()
         known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
         if current is not None and current not in known:
@@ -101,14 +113,15 @@ def migrate(db: Engine) -> None:
                 f"database {_shown(str(db.url))} has schema {current}, which is newer than this program; install the newer breakeven"
             )
         command.upgrade(config, "head")
-    except DatabaseError as error:
-        raise DatabaseProblem(f"database {_shown(str(db.url))} cannot be opened: {_cause(error)}") from error
+    except DBAPIError as error:
+        raise DatabaseProblem(f"database {_shown(str(db.url))} cannot be opened: {fault_line(error)}") from error
     except OSError as error:
         raise DatabaseProblem(f"database {_shown(str(db.url))} cannot be created: {error.strerror}") from error
 
 
-def _cause(error: DatabaseError) -> str:
-    return " ".join(str(error.orig).split())
+def _check_encoding(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql" and (found := encoding(connection)) != "UTF8":
+        raise DatabaseProblem(f"database {connection.engine.url.database} keeps text as {found}; make it with encoding 'UTF8'")
 
 
 @contextmanager

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import zipfile
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal, InvalidOperation
 from importlib.resources import files
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, and_, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import SQLModel
 
@@ -22,6 +23,9 @@ from tracker.tables import FX_SCALE
 
 FX = SQLModel.metadata.tables["fx"]
 BASE = "EUR"
+CURRENCY = re.compile(r"[A-Z]{3}")
+SMALLEST_RATE = Decimal(1) / FX_SCALE  # below, the table would keep 0
+LONGEST_GAP = timedelta(days=10)  # Easter closes for four days; the rouble was last quoted on 2022-03-01
 SHIPPED_ORIGIN = "ecb-history"
 FIRST_SHIPPED_DAY = date(2019, 1, 1)  # the oldest price series that is imported starts in 2020
 
@@ -58,9 +62,9 @@ class Exchange:
         return None if pair is None else (pair[0] / pair[1], pair[2])
 
     def _pair(self, currency: str, day: date | None) -> tuple[Decimal, Decimal, date] | None:
-        """Units of ``currency`` and of USD for one EUR, both of the same day."""
-        native = self.per_eur(currency, day)
-        if native is None:
+        """Units of ``currency`` and of USD for one EUR, both of the same day; None too where the ECB has given the currency up."""
+        native, newest = self.per_eur(currency, day), self.per_eur("USD", day)
+        if native is None or newest is None or newest[1] - native[1] > LONGEST_GAP:
             return None
         dollar = self.per_eur("USD", native[1])
         return None if dollar is None else (native[0], dollar[0], dollar[1])
@@ -88,14 +92,25 @@ def load_exchange(connection: Connection, until: date | None = None) -> Exchange
     )
 
 
-def fx_fault(quote: FxQuote) -> str | None:
+def load_newest(connection: Connection) -> Exchange:
+    """The newest stored rate of each currency: what a price read now is worth. A currency that is no longer quoted has none."""
+    newest = select(FX.c.currency, func.max(FX.c.day).label("day")).group_by(FX.c.currency).subquery()
+    query = select(FX.c.currency, FX.c.day, FX.c.rate).join(newest, and_(FX.c.currency == newest.c.currency, FX.c.day == newest.c.day))
+    return exchange_of(
+        FxQuote(base=BASE, currency=currency, rate=unscaled(rate, FX_SCALE), day=day) for currency, day, rate in connection.execute(query)
+    )
+
+
+def fx_fault(quote: FxQuote, today: date) -> str | None:
     """Why a reference rate cannot be used, or None."""
     if quote.base != BASE:
         return "base is not EUR"
-    if len(quote.currency) != 3 or not quote.currency.isalpha() or not quote.currency.isupper():
+    if not CURRENCY.fullmatch(quote.currency):
         return "currency unknown"
-    if not quote.rate.is_finite() or not 0 < quote.rate < 10**9:
+    if not quote.rate.is_finite() or not SMALLEST_RATE <= quote.rate < 10**9:
         return "rate is no number above 0"
+    if quote.day > today + timedelta(days=1):  # a clock some hours behind may see tomorrow's rate
+        return "day lies in the future"
     return None
 
 

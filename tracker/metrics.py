@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from engine.offers import GpuOffer, is_firm
 from engine.rates import TOKEN_KINDS, Conditions, TokenRate
 from engine.units import SECONDS_PER_HOUR
 from tracker.book import Book
@@ -148,10 +149,15 @@ def _rentals(book: Book) -> Iterator[tuple[str, tuple[str, ...], float]]:
     lowest: dict[tuple[str, str, str], float] = {}
     for entry in book.offers:
         offer = entry.value
-        if entry.fresh and not entry.is_slice and offer.trust in ("datacenter", "verified") and offer.availability != "unavailable":
+        if entry.fresh and not entry.is_slice and _can_be_rented(offer):
             key = (offer.provider, offer.gpu, offer.tier)
             lowest[key] = min(lowest.get(key, float("inf")), float(offer.usd_per_gpu_hour))
     yield from (("rental_usd_per_gpu_hour", key, price) for key, price in sorted(lowest.items()))
+
+
+def _can_be_rented(offer: GpuOffer) -> bool:
+    """Whether somebody vouches for it, has it, and sells it at that price: "as low as" is no price."""
+    return offer.trust in ("datacenter", "verified") and offer.availability != "unavailable" and is_firm(offer)
 
 
 def _fx(book: Book) -> Iterator[tuple[str, tuple[str, ...], float]]:

@@ -107,6 +107,8 @@ def source_line(source: SourceHealth, now: datetime) -> str:
         return f"{source.id}: off ({source.off_reason})"
     if source.last_attempt is None:
         return f"{source.id}: not tried yet"
-    good = "never read" if source.last_success is None else f"last read {age(now - source.last_success)} ago"
-    fault = f"; last try failed: {source.error}" if source.status == "failed" else ""
-    return f"{source.id}: {good}, {source.rows} prices{' (stale)' if source.stale else ''}{fault}"
+    read = "never read" if source.last_success is None else f"last read {age(now - source.last_success)} ago"
+    stale = " (stale)" if source.stale else ""
+    if source.status == "failed":
+        return f"{source.id}: {read}{stale}; last try failed: {source.error}"
+    return f"{source.id}: {read}, {source.rows} price{'' if source.rows == 1 else 's'}{stale}"

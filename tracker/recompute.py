@@ -25,7 +25,7 @@ from tracker.book import Book, read_book
 from tracker.database import reading
 from tracker.health import source_health
 from tracker.precedence import offer_disagreements, preferred_offers, rate_disagreements
-from tracker.snapshot import ModelAnswer, Snapshot
+from tracker.snapshot import ModelAnswer, Snapshot, SourceHealth
 from tracker.workloads import rate_policy
 from tracker.world import World
 
@@ -89,14 +89,19 @@ def recompute(db: Engine, world: World, sizer: Sizer, at: datetime) -> Snapshot:
 
 def snapshot_of(connection: Connection, world: World, sizer: Sizer, at: datetime) -> Snapshot:
     """The same within an open transaction."""
-    book = read_book(connection, at, world.config.sources)
+    health = source_health(connection, world.config.sources, at)
+    return of_book(read_book(connection, at, world.config.sources), health, world, sizer)
+
+
+def of_book(book: Book, sources: tuple[SourceHealth, ...], world: World, sizer: Sizer) -> Snapshot:
+    """All answers from a book that was read before."""
     question = default_question(world)
     markets = markets_of(world, book, question)
     return Snapshot(
-        at=at,
+        at=book.at,
         book=book,
         answers=tuple(answer(world, sizer, book, world.model(name), question, markets) for name in world.settings.track.models),
-        sources=source_health(connection, world.config.sources, at),
+        sources=sources,
         disagreements=(*offer_disagreements(book.offers), *rate_disagreements(book.rates)),
     )
 

@@ -24,8 +24,11 @@ _PERIODS = {"hour": (1, 1), "minute": (MINUTES_PER_HOUR, 1), "second": (SECONDS_
 _TOKEN_UNITS = {"token": MTOK, "ktok": 1000, "mtok": 1}
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _HOURS = re.compile(r"(([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d)(,([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d)*")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+# control and invisible characters, marks that turn the reading direction, and halves of a character that no encoding takes
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 MAX_NAME = 300
+MAX_GPUS = 10_000
+MAX_TERM_MONTHS = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +40,9 @@ class Refused:
     unmapped: tuple[str, str] | None = None  # (gpu or model, name)
 
 
-def clean(text: str) -> str:
-    """Printed text without control and direction characters, at most 300 characters; databases and terminals choke on them."""
-    return _CONTROL.sub("", text)[:MAX_NAME].strip()
+def clean(text: str, most: int = MAX_NAME) -> str:
+    """Printed text without control and direction characters, at most ``most`` characters; databases and terminals choke on them."""
+    return _CONTROL.sub("", text)[:most].strip()
 
 
 def resolve_gpu(quote: GpuQuote, source: str, catalogue: Catalogue, source_url: str) -> OfferRow | Refused:
@@ -53,8 +56,8 @@ def resolve_gpu(quote: GpuQuote, source: str, catalogue: Catalogue, source_url: 
         return Refused(reason="unmapped gpu", detail=shown, unmapped=("gpu", clean(quote.gpu)))
     try:
         price = scaled(_native_per_hour(quote), RENT_SCALE)
-    except ValueError as error:
-        return Refused(reason="price out of range", detail=f"{shown}: {error}")
+    except (ValueError, ArithmeticError) as error:
+        return Refused(reason="price out of range", detail=clean(f"{shown}: {error}"))
     return OfferRow(
         provider=clean(quote.provider),
         sku=sku,
@@ -68,7 +71,7 @@ def resolve_gpu(quote: GpuQuote, source: str, catalogue: Catalogue, source_url: 
         valid_from=None if quote.valid_from is None else to_ms(quote.valid_from),
         is_slice=quote.is_slice,
         price_kind=quote.price_kind,
-        interconnect=clean(quote.interconnect),
+        interconnect=clean(quote.interconnect) or "unknown",
         source_url=source_url,
         price=price,
         availability=AVAILABILITIES.index(quote.availability),
@@ -81,20 +84,37 @@ def _gpu_fault(quote: GpuQuote) -> str | None:
     checks = (
         (not isinstance(quote.price, Decimal) or not quote.price.is_finite(), "price is no finite number"),
         (isinstance(quote.price, Decimal) and quote.price.is_finite() and quote.price <= 0, "price is not above 0"),
-        (isinstance(quote.gpu_count, bool) or not isinstance(quote.gpu_count, int) or quote.gpu_count < 1, "gpu count is not whole"),
-        (quote.max_gpu_count is not None and not quote.gpu_count <= quote.max_gpu_count <= 10_000, "max gpu count out of range"),
         (not _CURRENCY.fullmatch(quote.currency), "currency unknown"),
         (quote.tier not in TIERS, "tier unknown"),
+        (not _is_whole(quote.term_months or 1, 1, MAX_TERM_MONTHS), "term out of range"),
         (quote.trust not in TRUSTS, "trust unknown"),
         (quote.availability not in AVAILABILITIES, "availability unknown word"),
         (quote.price_kind not in PRICE_KINDS, "price kind unknown"),
         (not clean(quote.sku), "sku is empty"),
         (not clean(quote.provider), "provider is empty"),
-        (len(quote.sku) > MAX_NAME or len(quote.gpu) > MAX_NAME or len(quote.region) > MAX_NAME, "name too long"),
+        (_too_long(quote.provider, quote.sku, quote.gpu, quote.region, quote.interconnect), "name too long"),
         (quote.valid_from is not None and quote.valid_from.tzinfo is None, "time without zone"),
         (quote.per.partition("_")[2] not in _PERIODS or quote.per.partition("_")[0] not in ("gpu", "node"), "unit unknown"),
     )
-    return next((reason for wrong, reason in checks if wrong), None)
+    return next((reason for wrong, reason in checks if wrong), None) or _count_fault(quote)
+
+
+def _count_fault(quote: GpuQuote) -> str | None:
+    if not _is_whole(quote.gpu_count, 1, MAX_GPUS):
+        return "gpu count out of range"
+    if quote.max_gpu_count is not None and not _is_whole(quote.max_gpu_count, quote.gpu_count, MAX_GPUS):
+        return "max gpu count out of range"
+    return None
+
+
+def _is_whole(number: object, least: int, most: int) -> bool:
+    """Whether it is a whole number from ``least`` to ``most``."""
+    return isinstance(number, int) and not isinstance(number, bool) and least <= number <= most
+
+
+def _too_long(*names: str) -> bool:
+    """Whether a name would have to be cut, and might then mean another one."""
+    return any(len(name) > MAX_NAME for name in names)
 
 
 def _native_per_hour(quote: GpuQuote) -> Decimal:
@@ -117,8 +137,8 @@ def resolve_tokens(
     factor = quote.scale * _TOKEN_UNITS[quote.per]
     try:
         prices = {kind: scaled(price * factor, RATE_SCALE) for kind, price in quote.prices.items()}
-    except ValueError as error:
-        return Refused(reason="price out of range", detail=f"{shown}: {error}")
+    except (ValueError, ArithmeticError) as error:
+        return Refused(reason="price out of range", detail=clean(f"{shown}: {error}"))
     return RateRow(
         provider=provider_ids.get(quote.provider, clean(quote.provider)),
         source_model=clean(quote.model),
@@ -156,7 +176,7 @@ def _token_fault(quote: TokenQuote) -> str | None:
         (not _CURRENCY.fullmatch(quote.currency), "currency unknown"),
         (quote.per not in _TOKEN_UNITS, "unit unknown"),
         (not clean(quote.model) or not clean(quote.provider), "model or provider is empty"),
-        (len(quote.model) > MAX_NAME or len(quote.sku) > MAX_NAME, "name too long"),
+        (_too_long(quote.provider, quote.model, quote.sku, quote.region), "name too long"),
         (not 0 <= quote.min_prompt_tokens <= 10**9, "context tier out of range"),
         (bool(quote.hours_utc) and not _HOURS.fullmatch(quote.hours_utc), "hours are not HH:MM-HH:MM"),
         (not set(quote.weekdays) <= set("1234567"), "weekdays are not ISO digits"),

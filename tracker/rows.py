@@ -15,6 +15,7 @@ from engine.rates import TOKEN_KINDS, TokenPrices
 from tracker.tables import MAX_SCALED, RATE_SCALE, RENT_SCALE
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_DIGITS = len(str(MAX_SCALED))
 
 
 def to_ms(when: datetime) -> int:
@@ -30,10 +31,17 @@ def from_ms(at: int) -> datetime:
 
 
 def scaled(value: Decimal, scale: int) -> int:
-    """``value`` as the whole number of 1/``scale`` that the database keeps, half-even; ValueError when it does not fit."""
+    """``value`` as the whole number of 1/``scale`` that the database keeps, half-even; ValueError when it does not fit.
+
+    A price too small to be kept is refused: stored as 0 it would read as free.
+    """
+    if value and value.adjusted() > MAX_DIGITS:  # before any arithmetic: 1e999999 is a number too
+        raise ValueError(f"{value} is larger than the database holds")
     whole = int((value * scale).to_integral_value(rounding=ROUND_HALF_EVEN))
     if abs(whole) > MAX_SCALED:
         raise ValueError(f"{value} is larger than the database holds")
+    if value and not whole:
+        raise ValueError(f"{value} is smaller than the database holds")
     return whole
 
 

@@ -1,4 +1,4 @@
-"""Writes sweeps: change points and one coverage row, in one transaction. Everything here is Core; no table instance is built.
+"""Keeps sweeps: what was listed, what waits, and one coverage row, in one transaction. Core only; no table instance is built.
 
 A sweep is kept whole or not at all, so a killed process leaves no half sweep behind.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, Table, and_, func, insert, select, update
+from sqlalchemy import Connection, Engine, RowMapping, func, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import SQLModel
 
@@ -20,13 +20,28 @@ from scrapers.contract import FxQuote
 from scrapers.http import StoredPage
 from tracker.database import reading, writing
 from tracker.exchange import store_rates
-from tracker.rows import OfferRow, RateRow, columns, identity, to_ms, values
-from tracker.tables import Sweep as Sweep  # registers the tables
+from tracker.guard.case import Case, Printed
+from tracker.guard.context import Guard
+from tracker.guard.quarantine import Sighting, note_refusal
+from tracker.guard.ruling import Ruling, allowed_faults, rule, rule_unchanged, settle_refusals
+from tracker.guard.settings import GuardSettings
+from tracker.guard.statistics import Statistic, keep_statistics
+from tracker.listing import ACCEPTED, GOOD, MISSED, OFFERS, RATES, Kind, Known, Row, load_known
+from tracker.listing import OFFER as OFFER
+from tracker.listing import OFFER_POINT as OFFER_POINT
+from tracker.listing import RATE as RATE
+from tracker.listing import RATE_POINT as RATE_POINT
+from tracker.listing import SWEEP as SWEEP
+from tracker.listing import gone_column as gone_column
+from tracker.points import Outcome, write_rows
+from tracker.points import add_dimensions as add_dimensions
+from tracker.points import insert_new as insert_new
+from tracker.postgres import serialize
+from tracker.rows import OfferRow, RateRow, identity, to_ms
 
 _TABLES = SQLModel.metadata.tables
-SWEEP, PAGE, UNMAPPED = _TABLES["sweep"], _TABLES["page"], _TABLES["unmapped"]
-OFFER, OFFER_POINT = _TABLES["offer"], _TABLES["offer_point"]
-RATE, RATE_POINT = _TABLES["rate"], _TABLES["rate_point"]
+PAGE, UNMAPPED = _TABLES["page"], _TABLES["unmapped"]
+MISSES = GuardSettings().misses  # where nobody judges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,26 +58,91 @@ class SweepReport:
     bytes: int = 0
     input_hash: str = ""
     error: str = ""
+    fault: str = ""  # why the guard refused the whole sweep
     offers: Sequence[OfferRow] = ()
     rates: Sequence[RateRow] = ()
     fx: Sequence[FxQuote] = ()
+    conflicts: Mapping[str, Sequence[Row]] = field(default_factory=dict)  # identity -> rows at different prices
+    rejected: Collection[str] = ()  # identities of rows that were printed and cannot be a price
+    statistics: Mapping[str, Statistic] = field(default_factory=dict)  # identity -> what the asks behind an offer were
     unmapped: Sequence[tuple[str, str]] = ()
     pages: Sequence[StoredPage] = ()
 
 
-def record_sweep(db: Engine, report: SweepReport) -> int:
-    """Keep one sweep; returns the number of change points written."""
+@dataclass(slots=True)
+class Kept:
+    """What became of a sweep's rows."""
+
+    changed: int = 0
+    quarantined: int = 0
+    conflicts: int = 0
+    warned: Counter[str] = field(default_factory=Counter)
+
+
+def record_sweep(
+    db: Engine, report: SweepReport, guard: Guard | None = None, *, first: Callable[[Connection], object] | None = None
+) -> int:
+    """Keep one sweep, all of it or nothing; returns the number of change points written.
+
+    ``guard`` judges it first: SweepRefused, and nothing kept, where it cannot be true. Without one every row is believed.
+    ``first`` is done in the same transaction, before anything is written; what it raises keeps nothing either.
+    """
     with writing(db) as connection:
-        at = _next_at(connection, report)
-        changed = 0
+        serialize(connection, f"source {report.source}")
+        if first is not None:
+            first(connection)
+        seen = Sighting(source=report.source, at=_next_at(connection, report), when=report.finished_at)
+        kept = _keep(connection, report, guard, seen) if report.status in GOOD else Kept()
         if report.status == "ok":
-            changed += _append(connection, OFFER, OFFER_POINT, "offer_id", report, report.offers, at)
-            changed += _append(connection, RATE, RATE_POINT, "rate_id", report, report.rates, at)
-            changed += store_rates(connection, report.fx, report.source)
+            kept.changed += store_rates(connection, report.fx, report.source)
             _note_unmapped(connection, report)
+        if report.fault:
+            note_refusal(connection, seen, report.fault, report.error)
         _keep_pages(connection, report)
-        _add_coverage(connection, report, at, changed)
-    return changed
+        _add_coverage(connection, report, seen.at, kept)
+    return kept.changed
+
+
+def _keep(connection: Connection, report: SweepReport, guard: Guard | None, seen: Sighting) -> Kept:
+    """Judge and write both kinds of prices."""
+    kept = Kept()
+    allowed = set() if guard is None else allowed_faults(connection, guard, report.source, report.finished_at)
+    for kind, rows in ((OFFERS, report.offers), (RATES, report.rates)):
+        known = load_known(connection, kind, report.source)
+        printed = _printed(report, kind, rows)
+        ruling = Ruling(passed=dict(printed.rows))
+        if guard is not None:
+            case = Case(connection=connection, guard=guard, kind=kind, seen=seen, known=known, printed=printed)
+            ruling = rule(case, allowed) if report.status == "ok" else rule_unchanged(case)
+        outcome = _outcome(report, known, printed, ruling)
+        misses = MISSES if guard is None else guard.settings.misses
+        kept.changed += write_rows(connection, kind, report.source, seen.at, known, outcome, misses)
+        keep_statistics(connection, seen.at, {key: found for key, found in report.statistics.items() if key in ruling.passed})
+        kept.quarantined += ruling.quarantined
+        kept.conflicts += len(printed.conflicts)
+        kept.warned += ruling.warned
+    if guard is not None and report.status == "ok":
+        settle_refusals(connection, report.source, report.finished_at)
+    return kept
+
+
+def _printed(report: SweepReport, kind: Kind, rows: Sequence[Row]) -> Printed:
+    """The rows of one kind by identity; equal ones are one."""
+    conflicts = {key: found for key, found in report.conflicts.items() if isinstance(found[0], kind.row)}
+    usable = {identity(report.source, row): row for row in rows}
+    rejected = [key for key in report.rejected if key not in usable]
+    return Printed(rows=usable, conflicts=conflicts, rejected=rejected, whole=report.complete)
+
+
+def _outcome(report: SweepReport, known: Mapping[str, Known], printed: Printed, ruling: Ruling) -> Outcome:
+    """What is listed, held and missed. An unchanged body misses what the last one missed; an incomplete sweep misses nothing."""
+    if report.status == "unchanged":
+        why = {key: entry.absence.why for key, entry in known.items() if entry.absence is not None and key not in ruling.passed}
+        missed, seen = ([key for key, word in why.items() if word == wanted] for wanted in (MISSED, ACCEPTED))
+        return Outcome(listed=ruling.passed, seen=seen, missed=missed)
+    there = printed.keys
+    missed = [key for key, entry in known.items() if not entry.gone and key not in there] if report.complete else []
+    return Outcome(listed=ruling.passed, held=there - ruling.passed.keys(), missed=missed)
 
 
 def _next_at(connection: Connection, report: SweepReport) -> int:
@@ -72,118 +152,16 @@ def _next_at(connection: Connection, report: SweepReport) -> int:
     return at if last is None else max(at, last + 1)
 
 
-def _add_coverage(connection: Connection, report: SweepReport, at: int, changed: int) -> None:
+def _add_coverage(connection: Connection, report: SweepReport, at: int, kept: Kept) -> None:
     connection.execute(
         insert(SWEEP).values(
             source=report.source, at=at, recorded_at=report.finished_at, started_at=report.started_at, finished_at=report.finished_at,
-            status=report.status, complete=report.complete, rows=report.rows, changed=changed,
-            skipped=json.dumps(dict(report.skipped), sort_keys=True), bytes=report.bytes,
-            input_hash=report.input_hash, error=report.error[:2000],
+            status=report.status, complete=report.complete, rows=report.rows, changed=kept.changed,
+            skipped=json.dumps(dict(report.skipped), sort_keys=True), warned=json.dumps(dict(kept.warned), sort_keys=True),
+            quarantined=kept.quarantined, conflicts=kept.conflicts, bytes=report.bytes, input_hash=report.input_hash,
+            error=report.error[:2000],
         )
     )  # fmt: skip
-
-
-def _append(
-    connection: Connection,
-    dimension: Table,
-    point: Table,
-    link: str,
-    report: SweepReport,
-    rows: Sequence[OfferRow] | Sequence[RateRow],
-    at: int,
-) -> int:
-    """Write the points of one kind: new and changed rows, and gone ones where the sweep covers its whole source."""
-    known = _current(connection, dimension, point, link, report.source)
-    seen = {identity(report.source, row): row for row in rows}
-    ids = {key: entry.id for key, entry in known.items()} | _add_dimensions(connection, dimension, report.source, seen, known)
-    _correct_descriptions(connection, dimension, seen, known)
-    points = [_point(link, ids[key], at, row) for key, row in seen.items() if key not in known or known[key].values != values(row)]
-    if report.complete:
-        points += [_gone(point, link, entry.id, at) for key, entry in known.items() if key not in seen and not entry.gone]
-    if points:
-        connection.execute(insert(point), points)
-    return len(points)
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    id: int
-    gone: bool
-    values: tuple[int | None, ...] | None  # None when gone
-    description: tuple[Any, ...]
-
-
-def _current(connection: Connection, dimension: Table, point: Table, link: str, source: str) -> dict[str, _Known]:
-    """Last state of every offer or rate of ``source``, by identity."""
-    row_type = OfferRow if dimension is OFFER else RateRow
-    latest = select(func.max(point.c.at)).where(point.c[link] == dimension.c.id).correlate(dimension).scalar_subquery()
-    query = (
-        select(
-            dimension.c.id,
-            dimension.c.key,
-            gone_column(point),
-            *(point.c[n] for n in row_type.VALUES),
-            *(dimension.c[n] for n in row_type.DESCRIPTION),
-        )
-        .join(point, and_(point.c[link] == dimension.c.id, point.c.at == latest))
-        .where(dimension.c.source == source)
-    )
-    count = len(row_type.VALUES)
-    return {
-        key: _Known(id_, bool(gone), None if gone else tuple(rest[:count]), tuple(rest[count:]))
-        for id_, key, gone, *rest in connection.execute(query)
-    }
-
-
-def gone_column(point: Table) -> Any:
-    """Whether a point says that its offer or rate is no longer listed."""
-    return point.c.price.is_(None) if point is OFFER_POINT else point.c.gone
-
-
-def _add_dimensions(
-    connection: Connection, dimension: Table, source: str, seen: Mapping[str, OfferRow | RateRow], known: Mapping[str, _Known]
-) -> dict[str, int]:
-    new = [{"key": key, "source": source, "origin": source, **columns(row)} for key, row in seen.items() if key not in known]
-    return add_dimensions(connection, dimension, new)
-
-
-def add_dimensions(connection: Connection, dimension: Table, new: Sequence[Mapping[str, object]]) -> dict[str, int]:
-    """Insert dimension rows that are not there yet; returns the id of each key."""
-    if not new:
-        return {}
-    connection.execute(insert_new(connection, dimension), list(new))
-    ids: dict[str, int] = {}
-    keys = [str(row["key"]) for row in new]
-    for start in range(0, len(keys), 500):  # SQLite allows 999 parameters in old builds
-        found = connection.execute(select(dimension.c.key, dimension.c.id).where(dimension.c.key.in_(keys[start : start + 500])))
-        ids.update((key, id_) for key, id_ in found)
-    return ids
-
-
-def insert_new(connection: Connection, table: Table) -> Any:
-    """An INSERT that leaves rows alone that exist already."""
-    module = postgresql if connection.dialect.name == "postgresql" else sqlite
-    return module.insert(table).on_conflict_do_nothing()
-
-
-def _correct_descriptions(
-    connection: Connection, dimension: Table, seen: Mapping[str, OfferRow | RateRow], known: Mapping[str, _Known]
-) -> None:
-    """Descriptions are not prices: the newest wording replaces the old one."""
-    for key, row in seen.items():
-        if key in known and known[key].description != tuple(getattr(row, n) for n in row.DESCRIPTION):
-            fresh = {n: getattr(row, n) for n in row.DESCRIPTION}
-            connection.execute(update(dimension).where(dimension.c.id == known[key].id).values(**fresh))
-
-
-def _point(link: str, id_: int, at: int, row: OfferRow | RateRow) -> dict[str, object]:
-    point: dict[str, object] = {link: id_, "at": at, **{name: getattr(row, name) for name in row.VALUES}}
-    return point if isinstance(row, OfferRow) else point | {"gone": False}
-
-
-def _gone(point: Table, link: str, id_: int, at: int) -> dict[str, object]:
-    empty: dict[str, object] = dict.fromkeys((c.name for c in point.columns), None)
-    return empty | {link: id_, "at": at} | ({"availability": 0} if point is OFFER_POINT else {"gone": True})
 
 
 def _note_unmapped(connection: Connection, report: SweepReport) -> None:

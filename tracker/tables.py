@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 
-from sqlalchemy import BigInteger, Column, LargeBinary, SmallInteger, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Column, Index, LargeBinary, SmallInteger, Text, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 RENT_SCALE = 10**9
@@ -34,6 +34,9 @@ class Sweep(SQLModel, table=True):
     rows: int
     changed: int
     skipped: str = Field(sa_column=Column(Text, nullable=False))  # JSON: reason -> count
+    warned: str = Field(sa_column=Column(Text, nullable=False, server_default="{}"))  # JSON: what looked odd and was kept -> count
+    quarantined: int = Field(sa_column_kwargs={"server_default": "0"})  # prices held back by this sweep
+    conflicts: int = Field(sa_column_kwargs={"server_default": "0"})  # things printed at two prices in it
     bytes: int = Field(sa_type=BigInteger)
     input_hash: str
     error: str = Field(sa_column=Column(Text, nullable=False))
@@ -127,6 +130,58 @@ class RatePoint(SQLModel, table=True):
     valid_to: int | None = Field(sa_type=BigInteger)  # ms, exclusive
 
 
+class Unseen(SQLModel, table=True):
+    """A stretch in which no sweep printed a listed price: it was missing, another price was held back, or a person accepted it.
+
+    Through it the price stays listed and keeps ``last_seen``, the moment of its own last sighting.
+    """
+
+    kind: str = Field(primary_key=True)  # offer, rate
+    target: int = Field(primary_key=True)  # id of the offer or rate
+    since: int = Field(primary_key=True, sa_type=BigInteger)  # the first such sweep
+    until: int | None = Field(sa_type=BigInteger)  # the sweep that ended it
+    last_seen: int = Field(sa_type=BigInteger)
+    why: str  # missed, held, accepted
+
+
+class Quarantine(SQLModel, table=True):
+    """A price, or a whole sweep, that is held back, and what became of it. ``old`` and ``new`` are shown, ``row`` would be listed."""
+
+    __table_args__ = (Index("ix_quarantine_source_state", "source", "state"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    kind: str  # offer, rate, sweep
+    source: str
+    key: str = Field(sa_column=Column(Text, nullable=False, index=True))  # identity of the offer or rate; of a sweep, what is wrong with it
+    subject: str = Field(sa_column=Column(Text, nullable=False))  # for people
+    old: str = Field(sa_column=Column(Text, nullable=False))  # JSON: price or prices; null when there was none
+    new: str = Field(sa_column=Column(Text, nullable=False))  # JSON
+    row: str = Field(sa_column=Column(Text, nullable=False))  # JSON of the whole row in scaled integers; empty where nothing can be listed
+    reason: str = Field(sa_column=Column(Text, nullable=False))
+    release: str  # repeat, source, hand: what it waits for
+    first_seen: datetime
+    last_seen: datetime
+    last_at: int = Field(sa_type=BigInteger)  # the sweep of ``last_seen``
+    sweeps: int
+    state: str  # pending, confirmed, accepted, rejected, withdrawn
+    decided_at: datetime | None
+    decided_by: str  # who or what released it
+
+
+class Statistic(SQLModel, table=True):
+    """What the asks behind a marketplace's offer were, from ``at`` on. Prices of the whole offer an hour in 1e-9 native."""
+
+    __table_args__ = {"sqlite_with_rowid": False}
+
+    offer_id: int = Field(primary_key=True, foreign_key="offer.id")
+    at: int = Field(primary_key=True, sa_type=BigInteger)
+    least: int = Field(sa_type=BigInteger)
+    p10: int = Field(sa_type=BigInteger)
+    median: int = Field(sa_type=BigInteger)
+    asks: int
+    hosts: int
+
+
 class Unmapped(SQLModel, table=True):
     """A name no alias knows: listed, never guessed."""
 
@@ -160,6 +215,7 @@ class Alert(SQLModel, table=True):
     delivery: str  # stored, delivered, failed
     attempts: int
     delivered_at: datetime | None
+    claimed_until: datetime | None = None  # a process is sending it now, until then at most
     last_error: str = Field(sa_column=Column(Text, nullable=False))
 
 
@@ -170,3 +226,17 @@ class Baseline(SQLModel, table=True):
     price: int = Field(sa_type=BigInteger)  # USD an hour in 1e-9
     body: str = Field(sa_column=Column(Text, nullable=False))  # JSON of the setup
     set_at: datetime
+
+
+class SourceLease(SQLModel, table=True):
+    """Who collects a source now and when it is due next; ``tracker.leases`` alone writes it. Times are the database's own."""
+
+    __tablename__ = "source_lease"
+
+    source: str = Field(primary_key=True)
+    owner: str  # empty: nobody
+    fence: int = Field(sa_type=BigInteger)  # grows with every claim
+    claimed_at: datetime | None
+    lease_until: datetime | None
+    next_due: datetime
+    max_age_ms: int = Field(sa_type=BigInteger)  # when its prices stop being fresh, as configured where it was claimed last

@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Table, and_, func, or_, select
 
+from engine.offers import is_firm
 from engine.rates import TOKEN_KINDS
 from tracker.book import IMPORTED, Book, read_book
 from tracker.config import Source
@@ -88,13 +89,19 @@ def _events(connection: Connection, what: str, start: tuple[int, str, int], limi
         )
         .join(dimension, dimension.c.id == point.c[link])
         .outerjoin(old, and_(old.c[link] == point.c[link], old.c.at == earlier))
-        .where(wanted)
+        .where(wanted, _moved(point, old, what))
         .order_by(point.c.at, point.c[link])
         .limit(limit)
     )
     if not imported:
         query = query.where(dimension.c.source.not_like(IMPORTED + "%"))
     return connection.execute(query).mappings().all()
+
+
+def _moved(point: Any, old: Any, what: str) -> Any:
+    """Whether a point says anything new: imported history also confirms a price at its last sighting."""
+    names = (*_tables(what)[3].VALUES, *(() if what == "offer" else ("gone",)))
+    return or_(old.c.at.is_(None), *(point.c[name].is_distinct_from(old.c[name]) for name in names))
 
 
 def _gone(point: Any, what: str) -> Any:
@@ -169,7 +176,7 @@ def gpu_history(found: Book, gpu: str) -> Mapping[str, Any]:
     best: dict[str, Any] = {}
     for entry in found.offers:
         offer = entry.value
-        if offer.gpu != gpu or entry.is_slice or offer.trust not in ("datacenter", "verified"):
+        if offer.gpu != gpu or entry.is_slice or not is_firm(offer) or offer.trust not in ("datacenter", "verified"):
             continue
         if offer.tier not in best or offer.usd_per_gpu_hour < best[offer.tier]["usd_per_gpu_hour"]:
             best[offer.tier] = {

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from engine.models import ModelSpec
 from engine.rate_choice import RatePolicy
@@ -38,10 +38,10 @@ class CapacityTable(_Strict):
 
     model: str
     gpu: str
-    gpu_count: int
+    gpu_count: int = Field(ge=1)
     weight_format: str = ""
-    requests_per_month: Decimal
-    source: str
+    requests_per_month: Decimal = Field(gt=0)
+    source: str = Field(min_length=1)
     checked: date
 
 
@@ -73,8 +73,8 @@ class ProviderTable(_Strict):
     name: str
     organisations: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    batch_factor: Decimal | None = None
-    source: str
+    batch_factor: Decimal | None = Field(default=None, gt=0, le=1)
+    source: str = Field(min_length=1)
     checked: date
 
 

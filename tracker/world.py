@@ -10,6 +10,7 @@ from engine.models import ModelSpec
 from engine.policies import POLICIES, FitPolicy
 from engine.throughput import ThroughputPoint
 from engine.workloads import Workload
+from tracker.book import IMPORTED
 from tracker.catalogue import Catalogue, load_catalogue
 from tracker.catalogue_throughput import load_points
 from tracker.config import Config, Settings, load_config
@@ -77,13 +78,47 @@ def load_world(config_dir: Path, user_dir: Path | None = None) -> World:
 
 
 def _check(world: World) -> None:
-    """Names in tracker.toml and sources.toml mean something."""
+    """Names in tracker.toml, sources.toml, workloads.toml and providers.toml mean something."""
     try:
-        for name in world.settings.track.models:
-            world.model(name)
-        world.workload()
-        world.policy()
+        _check_track(world)
     except UnknownName as error:
         raise ConfigError(f"tracker.toml: [track] {error}") from error
     for source in world.config.sources.values():
         scraper_module(source)
+    for workload in world.workloads.values():
+        _check_capacities(world, workload)
+    _check_spellings(world.providers)
+
+
+def _check_track(world: World) -> None:
+    track = world.settings.track
+    for number, name in enumerate(track.models):
+        if world.model(name).id in track.models[:number]:
+            raise UnknownName(f"models: {name} is named twice")
+    world.workload()
+    world.policy()
+    for name in track.rate_sources:
+        if not name.startswith(IMPORTED):
+            world.config.source(name)
+
+
+def _check_capacities(world: World, workload: Workload) -> None:
+    """A measured capacity of something nobody knows would be left out without a word."""
+    try:
+        for stated in workload.capacities:
+            world.model(stated.model)
+            world.gpu(stated.gpu)
+            if stated.weight_format not in ("", *world.catalogue.formats):
+                hint = did_you_mean(stated.weight_format, world.catalogue.formats)
+                raise UnknownName(f"no weight format named {stated.weight_format!r}{hint}; formats.toml has them all")
+    except UnknownName as error:
+        raise ConfigError(f"workloads.toml: [{workload.id}] capacities: {error}") from error
+
+
+def _check_spellings(providers: Mapping[str, Provider]) -> None:
+    """Every spelling means one provider."""
+    owner: dict[str, str] = {}
+    for provider in providers.values():
+        for spelling in (provider.id, *provider.aliases):
+            if owner.setdefault(spelling, provider.id) != provider.id:
+                raise ConfigError(f"providers.toml: [{provider.id}] {spelling!r} already means {owner[spelling]}")

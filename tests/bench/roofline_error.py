@@ -1,10 +1,10 @@
 """How far the throughput estimate is from measured runs: on all points with the shipped constants, and with each model left out.
 
-    python tests/bench/roofline_error.py [POINTS.csv] [--no-refit]
+    python tests/bench/roofline_error.py [POINTS.csv] [--no-refit] [--leave-out model gpu engine format concurrency]
 
 Without a file it takes the runs of config/throughput; a file holds the same columns, or names models and GPUs as their publisher
 does (model,gpu,gpu_count,precision,engine,parallelism,isl,osl,concurrency,output_tok_s,...). The error factor of a point is
-max(estimate / measured, measured / estimate). Leaving one model out fits the constants again on the other models' points.
+max(estimate / measured, measured / estimate). Leaving one out fits the constants again on the points of the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from pathlib import Path
 from engine.cache import CacheFormat
 from engine.counts import Layout
 from engine.facts import MissingFact
-from engine.roofline import FITTED, Constants, Work, machine, pace
+from engine.replicas import FITTED, Constants, machine
+from engine.roofline import Work, pace
 from engine.throughput import ThroughputPoint
 from tracker.catalogue import Catalogue, load_catalogue
 from tracker.catalogue_throughput import load_points
@@ -52,11 +53,13 @@ PUBLISHED_GPUS = {
     "GB200": "nvidia-gb200-186",
     "GB300": "nvidia-gb300-279",
     "A100": "nvidia-a100-sxm-80",
+    "L40S": "nvidia-l40s",
     "MI300X": "amd-mi300x",
     "MI325X": "amd-mi325x",
     "MI355X": "amd-mi355x",
 }
-PRECISIONS = {"fp8": "fp8", "bf16": "bf16", "fp4": "nvfp4", "int4": "int4", "nvfp4": "nvfp4", "mxfp4": "mxfp4"}
+LOAD = ("gpu_count", "isl", "osl", "concurrency", "output_tok_s")
+PRECISIONS = {"fp8_block": "fp8", "bfloat16": "bf16", "float16": "fp16", "fp4": "nvfp4"}  # where they differ from our format ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +70,21 @@ class Case:
     estimate: Callable[[Constants], float]
 
 
+GROUPS: dict[str, Callable[[ThroughputPoint], str]] = {
+    "model": lambda point: point.model,
+    "gpu": lambda point: point.gpu,
+    "engine": lambda point: point.engine_name,
+    "format": lambda point: point.weight_format,
+    "concurrency": lambda point: f"{point.concurrency:4d}",
+}
+
+
 def main(arguments: Sequence[str]) -> int:
     """Print the report; 1 where a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("points", nargs="?", type=Path)
-    parser.add_argument("--no-refit", action="store_true", help="leave out the fits without one model (about a minute)")
+    parser.add_argument("--no-refit", action="store_true", help="leave out the fits without one model (about half a minute)")
+    parser.add_argument("--leave-out", nargs="+", choices=GROUPS, default=["model"], help="what is left out in turn")
     given = parser.parse_args(arguments)
     catalogue = load_catalogue(CONFIG)
     points = load_points(CONFIG, None, catalogue) if given.points is None else read_points(given.points, catalogue)
@@ -81,23 +94,24 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     print(f"{len(cases)} of {len(points)} points can be estimated")
     missed = report("all, shipped constants", [error(case, FITTED) for case in cases])
-    for name, of in (("model", lambda p: p.model), ("gpu", lambda p: p.gpu), ("engine", lambda p: p.engine_name)):
+    for name, of in GROUPS.items():
         for value in sorted({of(case.point) for case in cases}):
             report(f"  {name} {value}", [error(case, FITTED) for case in cases if of(case.point) == value])
-    if not given.no_refit:
-        missed = leave_one_out(cases) or missed
+    for name in () if given.no_refit else given.leave_out:
+        missed = leave_one_out(cases, name) or missed
     return int(missed)
 
 
-def leave_one_out(cases: Sequence[Case]) -> bool:
-    """Report each model under constants fitted without it; whether a goal is missed over all."""
+def leave_one_out(cases: Sequence[Case], name: str) -> bool:
+    """Report each model (or GPU, ...) under constants fitted without it; whether a goal is missed over all."""
     errors: list[float] = []
-    for model in sorted({case.point.model for case in cases}):
-        constants = fitted([case for case in cases if case.point.model != model])
-        own = [error(case, constants) for case in cases if case.point.model == model]
-        report(f"  without {model}", own)
+    of = GROUPS[name]
+    for value in sorted({of(case.point) for case in cases}):
+        constants = fitted([case for case in cases if of(case.point) != value])
+        own = [error(case, constants) for case in cases if of(case.point) == value]
+        report(f"  without {name} {value}", own)
         errors += own
-    return report("leave one model out", errors)
+    return report(f"leave one {name} out", errors)
 
 
 def report(name: str, errors: Sequence[float]) -> bool:
@@ -177,21 +191,22 @@ def case_of(point: ThroughputPoint, catalogue: Catalogue) -> Case | None:
 
 
 def read_points(path: Path, catalogue: Catalogue) -> tuple[ThroughputPoint, ...]:
-    """Runs of a file in our columns or in the publisher's; unknown models, GPUs and precisions are left out and counted."""
+    """Runs of a file in our columns or in the publisher's; what names no known model, GPU, precision or load is left out and counted."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     points = [point for row in rows if (point := _published(row, catalogue)) is not None]
-    print(f"{path}: {len(rows)} rows, {len(rows) - len(points)} of unknown model, GPU or precision")
+    print(f"{path}: {len(rows)} rows, {len(rows) - len(points)} without a known model, GPU, precision or load")
     return tuple(points)
 
 
 def _published(row: dict[str, str], catalogue: Catalogue) -> ThroughputPoint | None:
     model = row["model"] if row["model"] in catalogue.models else _alias(row["model"], catalogue)
-    gpu = row["gpu"] if row["gpu"] in catalogue.gpus else PUBLISHED_GPUS.get(row["gpu"].upper().removesuffix("_SXM"))
-    weight_format = row.get("weight_format") or PRECISIONS.get(row.get("precision", "").lower(), "")
+    gpu = row["gpu"] if row["gpu"] in catalogue.gpus else PUBLISHED_GPUS.get(re.split("[ _-]", row["gpu"].upper())[0])
+    precision = row.get("precision", "").lower()
+    weight_format = row.get("weight_format") or PRECISIONS.get(precision, precision)
     if weight_format == "nvfp4" and model and catalogue.models[model].native_format == "mxfp4":
         weight_format = "mxfp4"
-    if model is None or gpu is None or weight_format not in catalogue.formats:
+    if model is None or gpu is None or weight_format not in catalogue.formats or not all(row[name] for name in LOAD):
         return None
     tp = re.search(r"TP(\d+)", row.get("parallelism", ""))
     return ThroughputPoint(

@@ -1,4 +1,7 @@
-"""The command line. Errors are one line on standard error and exit code 1; wrong usage is 2; ``--json`` works everywhere."""
+"""The command line. Errors are one line on standard error and exit code 1; wrong usage is 2.
+
+``--json`` and ``--at`` work everywhere.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ import sys
 import typer
 from sqlalchemy.exc import DatabaseError
 
-from tracker.cli import answers, book, daemon, finance
+from tracker.cli import answers, bills, book, comparing, daemon, downloads, facts, finance, health, history, plans, quarantine, sizing
+from tracker.cli.session import stand_at
+from tracker.cli.times import At
 from tracker.errors import BreakevenError
+from tracker.faults import fault_line
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -16,23 +22,47 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Rent GPUs or pay per token: prices, setups and the volume at which renting wins.",
 )
-for commands in (daemon, answers, book, finance):
+for commands in (daemon, answers, sizing, comparing, downloads, plans, bills, facts, book, history, finance, health, quarantine):
     commands.add_to(app)
+
+
+@app.callback()
+def _options(at: At = "") -> None:
+    """Options of every command."""
+    stand_at(at)
 
 
 def main() -> None:
     """Entry point: one line for what a user can mend, never a traceback for it."""
     try:
-        app()
+        app(args=at_first(sys.argv[1:]))
     except BreakevenError as error:
         _fail(str(error))
     except DatabaseError as error:
-        _fail(f"database: {' '.join(str(error.orig).split())}")
+        _fail(f"database: {fault_line(error)}")
     except BrokenPipeError:
         sys.stderr.close()  # the reader has seen enough: no complaint at exit either
         raise SystemExit(0) from None
     except OSError as error:
         _fail(f"{error.filename or 'system'}: {error.strerror or error}")
+
+
+def at_first(words: list[str]) -> list[str]:
+    """The words with ``--at TIME`` before the command: it belongs to all of them and may be typed anywhere."""
+    first: list[str] = []
+    rest: list[str] = []
+    words = list(words)
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            return [*first, *rest, word, *words]
+        if word == "--at" and words:
+            first = [word, words.pop(0)]
+        elif word.startswith("--at="):
+            first = [word]
+        else:
+            rest.append(word)
+    return first + rest
 
 
 def _fail(message: str) -> None:

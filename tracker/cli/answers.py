@@ -9,12 +9,14 @@ import typer
 
 from engine.candidates import Setup
 from engine.offers import TIERS, TRUSTS
-from engine.receipts import Receipt
 from engine.verdicts import billions
 from tracker.book import Book, Listed, read_book
+from tracker.cli.receipts import Explain, print_receipt, print_sections
 from tracker.cli.session import Json, Session, print_json, print_table, say, session
+from tracker.cli.values import context_tokens, known_words
 from tracker.database import reading
 from tracker.errors import UnknownName, did_you_mean
+from tracker.explain import Section, explain_answer, readings, seen_by
 from tracker.present import age, capacity_text, money, row, setup_text
 from tracker.recompute import Question, Sizer, answer, default_question
 from tracker.snapshot import ModelAnswer
@@ -23,7 +25,12 @@ from tracker.web.app import answer_facts, listed_facts
 Model = Annotated[str, typer.Argument(help="Id of a model: a file of config/models.")]
 WorkloadName = Annotated[str, typer.Option("--workload", help="A table of workloads.toml; default from tracker.toml.")]
 PolicyName = Annotated[str, typer.Option("--policy", help="Memory policy: studiotv, swfte, canitrun, recipe.")]
-Context = Annotated[int, typer.Option("--context", help="Tokens a session may hold; default: the workload's.", min=0)]
+Context = Annotated[
+    int,
+    typer.Option(
+        "--context", parser=context_tokens, metavar="TOKENS", help="Tokens a session may hold: 8192, 8k, 1M; default: the workload's."
+    ),
+]
 Sessions = Annotated[int, typer.Option("--sessions", help="Sessions that must fit at once; default from tracker.toml.", min=0)]
 Tiers = Annotated[str, typer.Option("--tier", help="on_demand, spot, reserved; several with commas.")]
 Trusts = Annotated[str, typer.Option("--trust", help="datacenter, verified, community, unverified; several with commas.")]
@@ -45,12 +52,13 @@ def cheapest(
     sessions: Sessions = 0,
     tier: Tiers = "",
     trust: Trusts = "",
+    explain: Explain = False,
     as_json: Json = False,
 ) -> None:
     """The cheapest setup that holds a model, and the best on every GPU."""
-    here, found = _answer(model, workload, policy, context, sessions, tier, trust)
+    here, book, found = _answer(model, workload, policy, context, sessions, tier, trust)
     if as_json:
-        print_json({"at": here.now, **answer_facts(found), "indicative": _indicative(found)})
+        print_json({"at": here.now, **answer_facts(found), "indicative": _indicative(found), **_explained(here, book, found, explain)})
         return
     if found.setup is None:
         raise SystemExit(_nothing(found))
@@ -69,6 +77,18 @@ def cheapest(
         say(f"indicative (GPUs x lowest price per GPU, not one offer): ${price}/h, {setup_text(found.indicative)}")
     for loser in found.fresh.rejected[:5] if found.setup_fresh else ():
         say(f"not {loser.gpu_count} x {loser.gpu} {loser.weight_format}: {loser.reason}")
+    if explain:
+        print_sections(sections_of(here, book, found))
+
+
+def sections_of(here: Session, book: Book, found: ModelAnswer) -> tuple[Section, ...]:
+    """Every figure of the answer back to the printed prices."""
+    with reading(here.db) as connection:
+        return explain_answer(found, book, here.world.catalogue, readings(connection, seen_by(found)))
+
+
+def _explained(here: Session, book: Book, found: ModelAnswer, explain: bool) -> dict[str, Any]:
+    return {"explain": sections_of(here, book, found)} if explain else {}
 
 
 def _indicative(found: ModelAnswer) -> dict[str, Any] | None:
@@ -103,12 +123,13 @@ def breakeven(
     sessions: Sessions = 0,
     tier: Tiers = "",
     trust: Trusts = "",
+    explain: Explain = False,
     as_json: Json = False,
 ) -> None:
     """The volume at which renting the cheapest setup equals paying the cheapest API, with every input."""
-    here, found = _answer(model, workload, policy, context, sessions, tier, trust)
+    here, book, found = _answer(model, workload, policy, context, sessions, tier, trust)
     if as_json:
-        print_json({"at": here.now, **answer_facts(found)})
+        print_json({"at": here.now, **answer_facts(found), **_explained(here, book, found, explain)})
         return
     if found.setup is None or found.rate is None or found.break_even is None or found.verdict is None:
         raise SystemExit(_nothing(found))
@@ -120,21 +141,10 @@ def breakeven(
     rate = found.rate.rate
     say(f"rent: {setup_text(found.setup)}, {row(found, here.now).age}")
     say(f"API: {rate.provider} {rate.source_model} at ${found.rate.usd_per_mtok:.4f} per Mtok of the mix, from {rate.source}")
-    _print_receipt(point.receipt)
-
-
-def _print_receipt(receipt: Receipt) -> None:
-    lines = [
-        (
-            line.name,
-            "" if line.value is None else f"{line.value:,}" if not isinstance(line.value, str) else line.value,
-            line.unit,
-            line.formula,
-            line.source,
-        )
-        for line in receipt
-    ]
-    print_table(("", "value", "unit", "formula", "source"), lines, numbers=(1,))
+    if explain:
+        print_sections(sections_of(here, book, found))
+    else:
+        print_receipt(point.receipt)
 
 
 def _nothing(found: ModelAnswer) -> int:
@@ -144,31 +154,28 @@ def _nothing(found: ModelAnswer) -> int:
     return 1
 
 
-def _answer(model: str, workload: str, policy: str, context: int, sessions: int, tier: str, trust: str) -> tuple[Session, ModelAnswer]:
+def _answer(
+    model: str, workload: str, policy: str, context: int, sessions: int, tier: str, trust: str
+) -> tuple[Session, Book, ModelAnswer]:
     here = session()
     spec = here.world.model(model)
-    question = _question(here, workload, policy, context, sessions, tier, trust)
-    book = _book(here)
-    return here, answer(here.world, Sizer(here.world), book, spec, question)
+    question = question_of(here, workload, policy, context, sessions, tier, trust)
+    book = book_of(here)
+    return here, book, answer(here.world, Sizer(here.world), book, spec, question)
 
 
-def _question(here: Session, workload: str, policy: str, context: int, sessions: int, tier: str, trust: str) -> Question:
+def question_of(here: Session, workload: str, policy: str, context: int, sessions: int, tier: str, trust: str) -> Question:
+    """What is asked, with the defaults of ``tracker.toml`` where an option is left out."""
     asked = default_question(here.world, workload, policy)
     need = replace(asked.need, context=context or asked.need.context, sessions=sessions or asked.need.sessions)
-    tiers, trusts = _words(tier, TIERS, "tier"), _words(trust, TRUSTS, "trust")
+    tiers: tuple[Any, ...] = known_words(tier, TIERS, "tier")
+    trusts: tuple[Any, ...] = known_words(trust, TRUSTS, "trust")
     allowed = replace(asked.offers, tiers=tiers or asked.offers.tiers, trusts=trusts or asked.offers.trusts)
     return replace(asked, need=need, offers=allowed)
 
 
-def _words(text: str, known: tuple[str, ...], what: str) -> tuple[Any, ...]:
-    words = tuple(word.strip() for word in text.split(",") if word.strip())
-    for word in words:
-        if word not in known:
-            raise UnknownName(f"no {what} named {word!r}{did_you_mean(word, known)}; there are {', '.join(known)}")
-    return words
-
-
-def _book(here: Session) -> Book:
+def book_of(here: Session) -> Book:
+    """The book as it is now."""
     with reading(here.db) as connection:
         return read_book(connection, here.now, here.world.config.sources)
 
@@ -182,8 +189,8 @@ def offers(
 ) -> None:
     """Rental offers of the book, cheapest per GPU first."""
     here = session()
-    wanted, tiers = (here.world.gpu(gpu) if gpu else ""), _words(tier, TIERS, "tier")
-    listed = [o for o in _book(here).offers if wanted in ("", o.value.gpu) and (not tiers or o.value.tier in tiers)]
+    wanted, tiers = (here.world.gpu(gpu) if gpu else ""), known_words(tier, TIERS, "tier")
+    listed = [o for o in book_of(here).offers if wanted in ("", o.value.gpu) and (not tiers or o.value.tier in tiers)]
     providers = sorted({o.value.provider for o in listed})
     if provider and provider not in providers:
         raise UnknownName(f"no offer of provider {provider!r}{did_you_mean(provider, providers)}; there are {', '.join(providers)}")
@@ -216,7 +223,7 @@ def rates(
 ) -> None:
     """API token rates of a model in force now, per million tokens."""
     here = session()
-    spec, book = here.world.model(model), _book(here)
+    spec, book = here.world.model(model), book_of(here)
     found = [r for r in (book.announced if announced else book.rates) if r.value.model == spec.id]
     found.sort(key=lambda r: (r.value.provider, r.value.sku, r.value.region, r.value.conditions.min_prompt_tokens, r.value.source))
     if as_json:

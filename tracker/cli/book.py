@@ -44,7 +44,7 @@ def export_to(folder: Folder, as_json: Json = False) -> None:
 
 def import_from(folder: Folder, as_json: Json = False) -> None:
     """Add the prices of offers.csv and rates.csv, each with its own dates; a second time changes nothing."""
-    here = session()
+    here = session(writes=True)
     with only_daemon(here.db):
         done = import_book(here.db, folder, here.world.catalogue, here.now)
     if as_json:
@@ -60,7 +60,7 @@ def import_series(
     as_json: Json = False,
 ) -> None:
     """Add a recorded series to the history, each price with the days it was seen; a second time changes nothing."""
-    here = session()
+    here = session(writes=True)
     with only_daemon(here.db):
         report = import_history(here.db, kind, path, here.world, here.now, at=at.replace(tzinfo=UTC) if at else None)
     if as_json:

@@ -14,14 +14,20 @@ import typer
 
 from scrapers.http import HostGate
 from tracker.cli.session import Json, Session, print_json, print_table, say, session, world
-from tracker.collect import Collector, collect_source, describe
+from tracker.collect import Collector, describe
+from tracker.config import Source
 from tracker.daemon import WORKERS, Daemon, listen, stop_on_signals, utc_now
 from tracker.database import only_daemon, reading
 from tracker.health import source_health
+from tracker.leases import start_alone
 from tracker.paths import config_dir, data_dir, user_config_dir
 from tracker.present import HEADER, rows, source_line
 from tracker.snapshot import SourceHealth
 from tracker.store import unmapped_names
+from tracker.systemd import supervisor
+from tracker.turns import Turn, Turns, sweep_in_turn
+
+LEASE_MARGIN_S = 60.0  # beyond the deadline of a fetch: a single run renews no lease
 
 
 def add_to(app: typer.Typer) -> None:
@@ -45,7 +51,7 @@ def run(
     found = world()
     address = (host or found.settings.web.host, port if port >= 0 else found.settings.web.port)
     bound = listen(*address)
-    here = session()
+    here = session(writes=True)
     with only_daemon(here.db):
         daemon = Daemon(here.world, here.db)
         stop_on_signals(daemon.stop)
@@ -55,7 +61,7 @@ def run(
         daemon.serve(bound)
         daemon.schedule()
         say("collecting; Ctrl-C stops")
-        daemon.stop.wait()
+        supervisor().watch(daemon.stop, daemon.pulse)
         say("stopping")
         if not daemon.close():
             os._exit(0)  # a sweep hangs beyond its limit; the book is safe: a sweep is kept whole or not at all
@@ -78,22 +84,31 @@ def collect(
     as_json: Json = False,
 ) -> None:
     """Collect one source, or all, once. Exit code 1 when one failed."""
-    here = session()
+    here = session(writes=True)
     chosen = [here.world.config.source(source)] if source else list(here.world.config.sources.values())
     collector = Collector(world=here.world, db=here.db, now=utc_now, gate=HostGate(monotonic=monotonic))
     kept = data_dir() / "saved" if save else None
+    turns = Turns(db=here.db, now=utc_now, lease_s=collector.world.settings.fetch.deadline_s + LEASE_MARGIN_S)
     with only_daemon(here.db), ThreadPoolExecutor(WORKERS) as pool:
-        running = [pool.submit(collect_source, collector, one, save_to=kept, force=force) for one in chosen]
-        reports = [done.result() for done in running]
-    for one, report in zip(chosen, reports, strict=True):
+        start_alone(here.db, here.now)
+        running = [pool.submit(sweep_in_turn, collector, turns, one, early=True, save_to=kept, force=force) for one in chosen]
+        found = [done.result() for done in running]
+    for one, turn in zip(chosen, found, strict=True):
         if not as_json:
-            say(describe(report) if report else source_line(_health(here, one.id), here.now))
+            say(_told(here, one, turn))
+    reports = [turn.report for turn in found if turn.report is not None]
     if as_json:
-        print_json([_summary(report) for report in reports if report])
+        print_json([_summary(report) for report in reports])
     elif kept:
         say(f"bodies kept in {kept}")
-    if any(report is not None and report.status == "failed" for report in reports):
+    if any(report.status == "failed" for report in reports):
         raise SystemExit(1)
+
+
+def _told(here: Session, source: Source, turn: Turn) -> str:
+    if turn.report is not None:
+        return describe(turn.report)
+    return f"{source.id}: {turn.holder} collects it now" if turn.holder else source_line(_health(here, source.id), here.now)
 
 
 def _summary(report: object) -> dict[str, object]:

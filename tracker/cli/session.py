@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
@@ -14,7 +15,9 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Engine
 
+from tracker.cli.times import moment
 from tracker.daemon import open_book, utc_now
+from tracker.errors import BreakevenError
 from tracker.paths import config_dir, data_dir, user_config_dir
 from tracker.plain import as_json
 from tracker.world import World, load_world
@@ -38,10 +41,25 @@ def world() -> World:
     return load_world(config_dir(), user_config_dir())
 
 
-def session() -> Session:
-    """Configuration and book; the book is made, with the embedded prices in it, if there is none yet."""
-    found, now = world(), utc_now()
-    return Session(world=found, db=open_book(found, data_dir(), now), now=now)
+_AT: ContextVar[str] = ContextVar("at", default="")  # --at of this run
+
+
+def stand_at(text: str) -> None:
+    """Answer as known at that time, from here on; BreakevenError where it is none."""
+    if text:
+        moment(text, "--at")
+    _AT.set(text)
+
+
+def session(*, writes: bool = False) -> Session:
+    """Configuration, book, and the time --at names; the book is made, with the embedded prices in it, if there is none yet.
+
+    A command that ``writes`` does so now: it refuses --at.
+    """
+    found, now, at = world(), utc_now(), _AT.get()
+    if at and writes:
+        raise BreakevenError("--at is for looking back; this command changes the book, and can do so only now")
+    return Session(world=found, db=open_book(found, data_dir(), now), now=min(moment(at, "--at"), now) if at else now)
 
 
 def print_json(value: Any) -> None:

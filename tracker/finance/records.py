@@ -103,9 +103,9 @@ class _Cells:
     def moment(self, column: str) -> datetime:
         try:
             when = datetime.fromisoformat(self.required(column))
-        except ValueError as error:
+            return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
+        except (ValueError, OverflowError) as error:
             raise self.wrong(column, "a UTC time such as 2026-11-01T00:00:00Z") from error
-        return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
 
 
 def _lines(path: Path, needed: Sequence[str], optional: Sequence[str]) -> Iterator[_Cells]:
@@ -117,18 +117,22 @@ def _lines(path: Path, needed: Sequence[str], optional: Sequence[str]) -> Iterat
             if name not in header:
                 raise RecordError(f"{path}: line 1: column {name} is missing; expected {','.join(needed)} and any of {','.join(optional)}")
         for name in header:
+            if header.count(name) > 1:
+                raise RecordError(f"{path}: line 1: column {name!r} is there twice")
             if name not in (*needed, *optional):
                 raise RecordError(f"{path}: line 1: unknown column {name!r}{did_you_mean(name, (*needed, *optional))}")
         for values in reader:
             if None in values:
                 raise RecordError(f"{path}: line {reader.line_num}: has more cells than the header")
+            if None in values.values():
+                raise RecordError(f"{path}: line {reader.line_num}: has fewer cells than the header")
             yield _Cells(path, reader.line_num, values)
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise RecordError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from error
     except csv.Error as error:
-        raise RecordError(f"{path}: line {reader.line_num}: {error}") from error
+        raise RecordError(f"{path}: line {reader.reader.line_num}: {error}") from error
 
 
 def _usage(cells: _Cells) -> Usage:

@@ -39,6 +39,7 @@ def summary(report: Report) -> dict[str, Any]:
         "rental_usd": rental,
         "api_less_rental_usd": api - rental,
         "lines_without_a_figure": len(report.without_figure),
+        "records_of_other_months": report.outside,
     }
 
 

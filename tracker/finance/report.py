@@ -50,6 +50,7 @@ class Report:
 
     month: str
     lines: tuple[ReportLine, ...]
+    outside: int  # records of other months, which are left out
 
     def total(self, kind: str) -> Decimal:
         """USD of the printed lines of ``kind``."""
@@ -63,8 +64,9 @@ class Report:
 
 def month_span(month: str) -> tuple[datetime, datetime]:
     """First moment of a calendar month such as 2026-11 and of the next one; ValueError when it is none."""
-    start = datetime.combine(date.fromisoformat(f"{month}-01"), time(), UTC)
-    return start, (start + timedelta(days=31)).replace(day=1)
+    first = date.fromisoformat(f"{month}-01")
+    following = date(first.year + first.month // 12, first.month % 12 + 1, 1)
+    return datetime.combine(first, time(), UTC), datetime.combine(following, time(), UTC)
 
 
 def make_report(
@@ -73,9 +75,10 @@ def make_report(
     """The report of ``month`` from the book as it is known at ``now``. Records of other months are left out."""
     start, end = month_span(month)
     book = read_book(connection, now, world.config.sources)
-    inside = [record for record in usage if start.date() <= record.day < end.date()]
-    lines = [*_api_lines(connection, world, inside, book, now), *_rental_lines(rentals, start, end, book.exchange)]
-    return Report(month=month, lines=tuple(lines))
+    used = [record for record in usage if start.date() <= record.day < end.date()]
+    rented = [rental for rental in rentals if rental.start < end and rental.end > start]
+    lines = [*_api_lines(connection, world, used, book, now), *_rental_lines(rented, start, end, book.exchange)]
+    return Report(month=month, lines=tuple(lines), outside=len(usage) - len(used) + len(rentals) - len(rented))
 
 
 def _api_lines(connection: Connection, world: World, usage: Iterable[Usage], today: Book, now: datetime) -> Iterable[ReportLine]:

@@ -6,11 +6,13 @@ from alembic import context
 from sqlmodel import SQLModel
 
 from tracker import tables as tables  # registers the tables on the metadata
+from tracker.postgres import serialize
 
 db = context.config.attributes["db"]
 
 with db.connect().execution_options(writes=True) as connection:
     context.configure(connection=connection, target_metadata=SQLModel.metadata, render_as_batch=True, compare_type=True)
     with context.begin_transaction():
+        serialize(connection, "migration")  # replicas that start together: the second finds the work done
         context.run_migrations()
     connection.commit()

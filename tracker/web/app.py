@@ -9,15 +9,15 @@ from typing import Any, Protocol
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
-from sqlalchemy import Engine, text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Engine
 
 from tracker.book import Listed
-from tracker.database import reading
 from tracker.errors import UnknownName
+from tracker.faults import Trouble
 from tracker.metrics import render
 from tracker.plain import as_json, plain
 from tracker.present import HEADER, rows, source_line
+from tracker.readiness import not_ready
 from tracker.snapshot import ModelAnswer, Snapshot
 from tracker.world import World
 
@@ -31,6 +31,7 @@ class Served(Protocol):
 
     world: World
     db: Engine
+    trouble: Trouble
 
     @property
     def snapshot(self) -> Snapshot:
@@ -65,11 +66,8 @@ def _operations(app: FastAPI, served: Served) -> None:
 
     @app.get("/readyz", include_in_schema=False)
     def readyz() -> Response:
-        try:
-            with reading(served.db) as connection:
-                connection.execute(text("select version_num from alembic_version"))
-        except SQLAlchemyError as error:
-            return _json({"ready": False, "reason": f"database: {type(error).__name__}"}, status=503)
+        if reason := not_ready(served.db, served.snapshot.at, served.trouble):
+            return _json({"ready": False, "reason": reason}, status=503)
         return _json({"ready": True, "snapshot_at": served.snapshot.at})
 
 
@@ -81,7 +79,7 @@ def _page(app: FastAPI, served: Served) -> None:
     @app.get("/", include_in_schema=False)
     def index() -> HTMLResponse:
         now = served.snapshot
-        sources = [source_line(source, now.at) for source in now.sources]
+        sources = [{"line": source_line(s, now.at), "troubled": s.stale or s.status == "failed"} for s in now.sources]
         workload, track = served.world.workload(), served.world.settings.track
         page = pages.get_template("index.html")
         return HTMLResponse(

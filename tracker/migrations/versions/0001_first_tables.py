@@ -87,6 +87,31 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("source", "url"),
     )
     op.create_table(
+        "quarantine",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("kind", AutoString(), nullable=False),
+        sa.Column("source", AutoString(), nullable=False),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("subject", sa.Text(), nullable=False),
+        sa.Column("old", sa.Text(), nullable=False),
+        sa.Column("new", sa.Text(), nullable=False),
+        sa.Column("row", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("release", AutoString(), nullable=False),
+        sa.Column("first_seen", UTCDateTime(), nullable=False),
+        sa.Column("last_seen", UTCDateTime(), nullable=False),
+        sa.Column("last_at", sa.BigInteger(), nullable=False),
+        sa.Column("sweeps", sa.Integer(), nullable=False),
+        sa.Column("state", AutoString(), nullable=False),
+        sa.Column("decided_at", UTCDateTime(), nullable=True),
+        sa.Column("decided_by", AutoString(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    with op.batch_alter_table("quarantine", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_quarantine_key"), ["key"], unique=False)
+        batch_op.create_index("ix_quarantine_source_state", ["source", "state"], unique=False)
+
+    op.create_table(
         "rate",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("key", AutoString(), nullable=False),
@@ -124,6 +149,9 @@ def upgrade() -> None:
         sa.Column("rows", sa.Integer(), nullable=False),
         sa.Column("changed", sa.Integer(), nullable=False),
         sa.Column("skipped", sa.Text(), nullable=False),
+        sa.Column("warned", sa.Text(), server_default="{}", nullable=False),
+        sa.Column("quarantined", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("conflicts", sa.Integer(), server_default="0", nullable=False),
         sa.Column("bytes", sa.BigInteger(), nullable=False),
         sa.Column("input_hash", AutoString(), nullable=False),
         sa.Column("error", sa.Text(), nullable=False),
@@ -141,6 +169,16 @@ def upgrade() -> None:
         sa.Column("first_seen", UTCDateTime(), nullable=False),
         sa.Column("last_seen", UTCDateTime(), nullable=False),
         sa.PrimaryKeyConstraint("source", "kind", "name"),
+    )
+    op.create_table(
+        "unseen",
+        sa.Column("kind", AutoString(), nullable=False),
+        sa.Column("target", sa.Integer(), nullable=False),
+        sa.Column("since", sa.BigInteger(), nullable=False),
+        sa.Column("until", sa.BigInteger(), nullable=True),
+        sa.Column("last_seen", sa.BigInteger(), nullable=False),
+        sa.Column("why", AutoString(), nullable=False),
+        sa.PrimaryKeyConstraint("kind", "target", "since"),
     )
     op.create_table(
         "offer_point",
@@ -174,12 +212,30 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("rate_id", "at"),
         sqlite_with_rowid=False,
     )
+    op.create_table(
+        "statistic",
+        sa.Column("offer_id", sa.Integer(), nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.Column("least", sa.BigInteger(), nullable=False),
+        sa.Column("p10", sa.BigInteger(), nullable=False),
+        sa.Column("median", sa.BigInteger(), nullable=False),
+        sa.Column("asks", sa.Integer(), nullable=False),
+        sa.Column("hosts", sa.Integer(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["offer_id"],
+            ["offer.id"],
+        ),
+        sa.PrimaryKeyConstraint("offer_id", "at"),
+        sqlite_with_rowid=False,
+    )
 
 
 def downgrade() -> None:
     """Undo."""
+    op.drop_table("statistic")
     op.drop_table("rate_point")
     op.drop_table("offer_point")
+    op.drop_table("unseen")
     op.drop_table("unmapped")
     with op.batch_alter_table("sweep", schema=None) as batch_op:
         batch_op.drop_index(batch_op.f("ix_sweep_source"))
@@ -190,6 +246,11 @@ def downgrade() -> None:
         batch_op.drop_index(batch_op.f("ix_rate_model"))
 
     op.drop_table("rate")
+    with op.batch_alter_table("quarantine", schema=None) as batch_op:
+        batch_op.drop_index("ix_quarantine_source_state")
+        batch_op.drop_index(batch_op.f("ix_quarantine_key"))
+
+    op.drop_table("quarantine")
     op.drop_table("page")
     with op.batch_alter_table("offer", schema=None) as batch_op:
         batch_op.drop_index(batch_op.f("ix_offer_source"))

@@ -1,0 +1,161 @@
+"""All models at a glance: cheapest setup, cheapest API, break-even, verdict, and how old all of it is."""
+
+from __future__ import annotations
+
+from panels import FIRED, Column, Json, ask, ask_now, dashboard, lines, link_to, spans, stat, table, value
+from queries import ANSWER, SETUP, TITLES, any_of, choices, common, joined, links, series
+
+from engine.units import HOURS_PER_MONTH
+
+UID = "breakeven-overview"
+KEY = any_of("model", "workload", "policy")
+RENT = f"min by ({ANSWER}) ({series('best_setup_usd_per_hour', *KEY)})"
+MTOK = f"min by ({ANSWER}) ({series('api_usd_per_mtok', *KEY)})"
+MONTH = f"min by ({ANSWER}) ({series('api_usd_per_month', *KEY)})"
+BREAK_EVEN = f"min by ({ANSWER}) ({series('break_even_tokens_per_month', *KEY)})"
+EACH = "{{model}} {{workload}} {{policy}}"
+SNAPSHOT_OLD_S, PRICES_OLD_S = 600, 3 * 3600  # as in prometheus/rules/operations.yml
+TEXTS = {
+    "api": "use the API", "self_host": "rent GPUs", "unknown": "unknown", "feasible": "can be reached", "always": "at any volume",
+    "never": "beyond the setup", "never_at_this_utilization": "beyond this utilization", "capacity_unknown": "capacity unknown",
+}  # fmt: skip
+
+
+def overview() -> Json:
+    """The dashboard."""
+    return dashboard(
+        uid=UID,
+        title=TITLES[UID],
+        description="For each model the cheapest setup on rented GPUs, the cheapest API, their break-even volume, the verdict.",
+        links=links(UID),
+        variables=[*common(), *(choices(name, series("api_info")) for name in ("model", "workload", "policy"))],
+        rows=[
+            (4, [snapshot_age(), price_age(), not_up_to_date(), answered()]),
+            (8, [price_table()]),
+            (8, [verdict_table()]),
+            (9, [rent(), api_price()]),
+            (9, [break_even(), share()]),
+            (7, [alerts()]),
+        ],
+    )
+
+
+def snapshot_age() -> Json:
+    """Age of what the daemon worked out."""
+    asked = ask_now(f"time() - max({series('snapshot_timestamp_seconds')})", "age")
+    limits = [("green", 0), ("red", SNAPSHOT_OLD_S)]
+    return stat(
+        "Age of the answers", "Since the daemon last worked everything out; it should do so once a minute.", asked, "s", limits=limits
+    )
+
+
+def price_age() -> Json:
+    """Age of the newest price."""
+    read = series("source_last_success_timestamp_seconds", 'source!="ecb"')
+    limits = [("green", 0), ("red", PRICES_OLD_S)]
+    about = "Since any source of prices was last read in full; exchange rates do not count."
+    return stat("Age of the newest price", about, ask_now(f"time() - max({read})", "age"), "s", limits=limits)
+
+
+def not_up_to_date() -> Json:
+    """Sources that are on and stale or never read."""
+    enabled = f"max by (source) ({series('source_enabled')})"
+    age = f"time() - max by (source) ({series('source_last_success_timestamp_seconds')})"
+    fresh = f"({age} <= bool max by (source) ({series('source_max_age_seconds')}))"
+    about = "Switched on, and last read longer ago than their own limit, or never."
+    asked = ask_now(f"sum({enabled}) - sum({fresh} * {enabled})", "sources")
+    return stat("Sources not up to date", about, asked, "short", limits=[("green", 0), ("orange", 1)])
+
+
+def answered() -> Json:
+    """Answers with a fresh setup."""
+    about = "Model, workload and policy for which a setup can be rented at a price within its age limit."
+    return stat("Answers with a fresh setup", about, ask_now(f"count({RENT})", "answers"), "short")
+
+
+def price_table() -> Json:
+    """What renting and the API cost."""
+    api = f"label_replace({series('api_info', *KEY)}, 'api', '$1', 'provider', '(.+)')"
+    asked = [
+        ask_now(joined(series("best_setup_info", *KEY), SETUP, series("best_setup_usd_per_hour", *KEY)), "rent per hour"),
+        ask_now(f"{RENT} * {HOURS_PER_MONTH}", "rent per month"),
+        ask_now(joined(api, "api, sku", series("api_usd_per_mtok", *KEY)), "API per Mtok"),
+        ask_now(MONTH, "API per month"),
+    ]
+    columns = {
+        "model": "model", "workload": "workload", "policy": "policy", "gpu_count": "GPUs", "gpu": "GPU", "weight_format": "format",
+        "provider": "rented at", "tier": "tier", value(0): "rent per hour", value(1): "rent per month", "api": "API at", "sku": "API rate",
+        value(2): "API per Mtok", value(3): "API per month",
+    }  # fmt: skip
+    about = (
+        "A row for each model, workload and memory policy: the cheapest setup that can be rented as it stands and holds the model, and the "
+        "cheapest eligible API. Prices past their age limit are left out."
+    )
+    return table("Cheapest setup and API", about, asked, _columns(columns), "currencyUSD", sorted_by="model", links=[to_model()])
+
+
+def verdict_table() -> Json:
+    """Where the break-even is and what to do."""
+    asked = [
+        ask_now(BREAK_EVEN, "break-even"),
+        ask_now(f"1e6 * {MONTH} / {MTOK}", "workload"),
+        ask_now(f"max by ({ANSWER}, status, verdict) ({series('break_even_info', *KEY)})", "verdict"),
+    ]
+    columns = {
+        "model": "model", "workload": "workload", "policy": "policy", value(0): "break-even, tokens per month", "status": "break-even is",
+        value(1): "workload, tokens per month", "verdict": "verdict",
+    }  # fmt: skip
+    about = (
+        "The verdict weighs rent and API bill at the workload's volume and the setup's capacity. A break-even beyond the setup cannot be "
+        "reached by one of it."
+    )
+    return table(
+        "Break-even and verdict", about, asked, _columns(columns), "short", sorted_by="model", texts=TEXTS, links=[to_model()]
+    )  # fmt: skip
+
+
+def _columns(titles: dict[str, str]) -> list[Column]:
+    return [Column(field=field, title=title) for field, title in titles.items()]
+
+
+def to_model() -> Json:
+    """From a cell to the row's model."""
+    row = "".join(f"&var-{name}=${{__data.fields.{name}}}" for name in ("model", "workload", "policy"))
+    return link_to("breakeven-model", "More about this model", ("datasource", "job"), row + "&${__url_time_range}")
+
+
+def rent() -> Json:
+    """The cheapest setup over time."""
+    about = "Cheapest buyable setup that holds the model, per hour. A gap: no fresh price."
+    return lines("Rent of the cheapest setup", about, [ask(RENT, EACH)], "currencyUSD")
+
+
+def api_price() -> Json:
+    """The cheapest API over time."""
+    return lines(
+        "Cheapest API price", "Of a million tokens of the workload's mix, at the cheapest eligible API.", [ask(MTOK, EACH)], "currencyUSD"
+    )
+
+
+def break_even() -> Json:
+    """The break-even over time."""
+    about = "Tokens a month at which the cheapest setup costs what the API does. It may lie beyond what the setup can serve."
+    return lines("Break-even volume", about, [ask(BREAK_EVEN, EACH)], "short")
+
+
+def share() -> Json:
+    """Rent against the API bill."""
+    about = (
+        f"A month ({HOURS_PER_MONTH} h) of the cheapest setup over the workload's month at the API. Below 100 % renting is cheaper where "
+        "one setup serves the workload."
+    )
+    asked = ask(f"{RENT} * {HOURS_PER_MONTH} / {MONTH}", EACH)
+    return lines("Rent as a share of the API bill", about, [asked], "percentunit", limit=1)
+
+
+def alerts() -> Json:
+    """What fired when."""
+    about = "A line for each alert of the shipped rules that fired in the time range. None: nothing fired, or the rules are not loaded."
+    return spans(
+        "Alerts that fired", about, ask(f"max by (alertname, severity, model, source) ({FIRED})", "{{alertname}} {{model}} {{source}}")
+    )

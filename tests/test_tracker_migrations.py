@@ -1,0 +1,169 @@
+"""The schema on both databases: from nothing, from an earlier one with data, back, from several processes, never from a newer one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from alembic import command
+from databases import BOTH, Postgres
+from processes import breakeven
+from sqlalchemy import Engine, inspect, text
+
+from tracker.database import DatabaseProblem, alembic_config, migrate, open_database, reading, writing
+from tracker.leases import Lease, Terms, claim
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture(params=BOTH)
+def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """A database without a table."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'book.db'}"
+    else:
+        server: Postgres = request.getfixturevalue("postgres")
+        url = server.url(server.make())
+    db = open_database(url)
+    yield db
+    db.dispose()
+
+
+def shape(db: Engine) -> dict[str, object]:
+    """Tables, columns with their types, keys and indexes, and the views."""
+    found = inspect(db)
+    tables: dict[str, object] = {
+        name: (
+            sorted((c["name"], str(c["type"]), c["nullable"]) for c in found.get_columns(name)),
+            found.get_pk_constraint(name)["constrained_columns"],
+            sorted((str(i["name"]), tuple(i["column_names"])) for i in found.get_indexes(name)),
+        )
+        for name in found.get_table_names()
+    }
+    return tables | {"views": sorted(found.get_view_names())}
+
+
+def test_the_tables_are_those_the_program_describes(empty: Engine) -> None:
+    migrate(empty)
+    command.check(alembic_config(empty))  # raises where an operation would be needed
+
+
+def test_down_and_up_again_is_the_same(empty: Engine) -> None:
+    migrate(empty)
+    before = shape(empty)
+    command.downgrade(alembic_config(empty), "base")
+    assert shape(empty) in ({"views": []}, {"views": [], "alembic_version": shape(empty).get("alembic_version")})
+    migrate(empty)
+    assert shape(empty) == before
+
+
+def test_data_of_the_first_schema_is_there_after_the_upgrade_and_after_the_way_back(empty: Engine) -> None:
+    config = alembic_config(empty)
+    command.upgrade(config, "0001")
+    alert = (
+        "insert into alert (key, kind, subject, fired_at, body, delivery, attempts, last_error) "
+        "values ('k', 'cheaper_setup', 's', '2026-11-29 12:00:00', '{}', 'stored', 3, 'x')"
+    )
+    with writing(empty) as connection:
+        connection.execute(text(alert))
+    migrate(empty)
+    with reading(empty) as connection:
+        assert connection.execute(text("select key, attempts, claimed_until from alert")).all() == [("k", 3, None)]
+    assert isinstance(claim(empty, "runpod", "a", NOW, Terms(interval_s=900, lease_s=60), wait_s=900), Lease)
+    command.downgrade(config, "0001")
+    with reading(empty) as connection:
+        assert connection.execute(text("select key, attempts from alert")).all() == [("k", 3)]
+
+
+@pytest.mark.real
+def test_processes_that_start_together_migrate_once(postgres: Postgres) -> None:
+    url = postgres.url(postgres.make())
+    program = "import sys; from tracker.database import migrate, open_database; sys.stdin.read(1); migrate(open_database(sys.argv[1]))"
+    command_line = [sys.executable, "-c", program, url]
+    started = [subprocess.Popen(command_line, stdin=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
+    told = [process.communicate(b"!", timeout=60)[1] for process in started]
+    assert ([process.returncode for process in started], told) == ([0] * 4, [b""] * 4)
+    db = open_database(url)
+    command.check(alembic_config(db))
+    db.dispose()
+
+
+def test_a_newer_schema_is_refused(empty: Engine) -> None:
+    migrate(empty)
+    with writing(empty) as connection:
+        connection.execute(text("update alembic_version set version_num = '9999'"))
+    with pytest.raises(DatabaseProblem, match="has schema 9999, which is newer than this program; install the newer breakeven"):
+        migrate(empty)
+
+
+# --- what cannot be opened is one line ------------------------------------------------------------------------------------
+
+
+def try_to_migrate(url: str) -> None:
+    db = open_database(url)
+    try:
+        migrate(db)
+    finally:
+        db.dispose()
+
+
+@pytest.mark.real
+def test_a_database_that_cannot_keep_every_text_is_refused(postgres: Postgres) -> None:
+    postgres.psql(
+        "postgres", "create database ascii encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C' locale_provider libc template template0"
+    )
+    with pytest.raises(DatabaseProblem, match="database ascii keeps text as SQL_ASCII; make it with encoding 'UTF8'"):
+        try_to_migrate(postgres.url("ascii"))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("database", "user", "reason"),
+    [
+        ("nowhere", "breakeven", 'database "nowhere" does not exist'),
+        ("postgres", "nobody-we-know", 'role "nobody-we-know" does not exist'),
+    ],
+)
+def test_a_server_that_refuses_us_is_one_line(database: str, user: str, reason: str, postgres: Postgres) -> None:
+    with pytest.raises(DatabaseProblem) as caught:
+        try_to_migrate(postgres.url(database, user=user))
+    line = str(caught.value)
+    assert "\n" not in line
+    assert "cannot be opened: " in line
+    assert reason in line
+    assert line.endswith("its server refuses us; check user, password, name and the number of connections")
+
+
+def run_on(tmp_path: Path, url: str) -> tuple[int, str]:
+    """Exit code and error of ``breakeven run`` on that database."""
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/tracker.toml").write_text(f'[database]\nurl = "{url}"\n', encoding="utf-8")
+    done = breakeven(tmp_path, "run", "--port", "0")
+    return done.returncode, done.stderr
+
+
+def test_a_server_that_is_not_there_is_one_line_without_the_password(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    code, told = run_on(tmp_path, "postgresql://user:pa55word@127.0.0.1:9/breakeven")
+    assert (code, told.count("\n")) == (1, 1)
+    assert told.startswith("breakeven: database postgresql+psycopg://user:***@127.0.0.1:9/breakeven cannot be opened: connection failed")
+    assert told.endswith("; check that its server runs and can be reached\n")
+    assert "pa55word" not in told
+
+
+def test_a_missing_driver_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(
+        DatabaseProblem, match=r"database postgres://user:\*\*\*@h/d needs the driver psycopg: pip install 'breakeven\[postgres\]'"
+    ):
+        open_database("postgres://user:pw@h/d")
+
+
+@pytest.mark.parametrize("url", ["mysql://h/d", "no url"])
+def test_another_kind_of_database_is_one_line(url: str) -> None:
+    with pytest.raises(DatabaseProblem, match=r"cannot be used: .*; expected sqlite:///FILE or postgresql"):
+        open_database(url)

@@ -1,0 +1,161 @@
+"""Several processes with one book: an alert is told once, whoever sees it, and sent by one, whoever looks."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import httpx
+import pytest
+from databases import BOTH, new_book, opened
+from small_world import T0, offer, small_world, sweep
+from sqlalchemy import Engine, select, update
+
+from tracker.alerts import ALERT, BASELINE, AlertDesk
+from tracker.config import AlertSettings
+from tracker.database import reading, writing
+from tracker.leases import database_time
+from tracker.notify import Outbox
+from tracker.recompute import Sizer, recompute
+from tracker.snapshot import Snapshot
+from tracker.tables import RENT_SCALE
+from tracker.world import World
+
+SETTINGS = AlertSettings(sweeps=1)
+HOOK = "http://127.0.0.1:9/hook"
+
+
+@pytest.fixture(params=BOTH)
+def db(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    yield from opened(new_book(request, request.param))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """One model, which one test-141 holds."""
+    track = '[track]\nmodels = ["large-60b"]\nworkload = "turns"\n\n[fetch]\nuser_agent = "breakeven-tests"\n'
+    return small_world(tmp_path / "small", tracker_toml=track)
+
+
+@pytest.fixture(autouse=True)
+def hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BREAKEVEN_WEBHOOK_URL", HOOK)
+
+
+def desk(db: Engine, at: datetime = T0) -> AlertDesk:
+    """The alerts of one process."""
+    return AlertDesk(db, SETTINGS, at, Outbox(db, SETTINGS, lambda: at))
+
+
+def seen(db: Engine, world: World, minutes: float, price: str) -> Snapshot:
+    """What a process works out after a sweep at that price."""
+    at = T0 + timedelta(minutes=minutes)
+    sweep(db, "rents", at, offer(price))
+    return recompute(db, world, Sizer(world), at)
+
+
+def told(db: Engine) -> list[str]:
+    with reading(db) as connection:
+        return list(connection.execute(select(ALERT.c.key).order_by(ALERT.c.id)).scalars())
+
+
+def baseline(db: Engine) -> Decimal | None:
+    with reading(db) as connection:
+        found = connection.execute(select(BASELINE.c.price).where(BASELINE.c.subject.like("large%"))).scalar()
+    return None if found is None else Decimal(found) / RENT_SCALE
+
+
+def test_of_many_that_see_the_same_fall_one_tells_it(db: Engine, world: World) -> None:
+    desks = [desk(db) for _ in range(4)]
+    for one in desks:
+        one.judge(seen(db, world, 0, "2.00"), after_sweep=True)
+    for number in range(1, 6):
+        snapshots = [seen(db, world, number, f"{2 - number / 10}")] * 4
+        gate = threading.Barrier(4)
+
+        def look(pair: tuple[AlertDesk, Snapshot], gate: threading.Barrier = gate) -> int:
+            gate.wait(10)
+            return len(pair[0].judge(pair[1], after_sweep=True))
+
+        with ThreadPoolExecutor(4) as pool:
+            assert sum(pool.map(look, zip(desks, snapshots, strict=True))) == 1
+        assert len(told(db)) == number
+    assert baseline(db) == Decimal("1.5")
+
+
+def test_one_that_looks_at_an_older_book_does_not_take_the_message_back(db: Engine, world: World) -> None:
+    """It would raise the baseline to the old price again, and the fall would be told a second time."""
+    quick, slow = desk(db), desk(db)
+    quick.judge(seen(db, world, 0, "2.00"), after_sweep=True)
+    old = seen(db, world, 1, "2.00")
+    new = seen(db, world, 2, "1.50")
+    assert len(quick.judge(new, after_sweep=True)) == 1
+    assert slow.judge(old, after_sweep=True) == ()
+    assert baseline(db) == Decimal("1.5")
+    assert slow.judge(new, after_sweep=True) == ()
+    assert len(told(db)) == 1
+
+
+def test_a_message_of_a_clock_that_was_far_ahead_does_not_silence_the_next(db: Engine, world: World) -> None:
+    one = desk(db)
+    one.judge(seen(db, world, 0, "2.00"), after_sweep=True)
+    with writing(db) as connection:
+        connection.execute(update(BASELINE).values(set_at=T0 + timedelta(days=1)))
+    assert len(one.judge(seen(db, world, 1, "1.50"), after_sweep=True)) == 1
+
+
+def test_of_many_that_send_each_alert_is_sent_by_one(db: Engine, world: World) -> None:
+    one = desk(db)
+    for number in range(6):
+        one.judge(seen(db, world, number, f"{3 - number / 2}"), after_sweep=True)
+    keys = told(db)
+    assert len(keys) == 5
+    arrived: Counter[str] = Counter()
+    gate = threading.Barrier(4)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        arrived[request.headers["webhook-id"]] += 1
+        return httpx.Response(204)
+
+    def send(_: int) -> int:
+        gate.wait(10)
+        with httpx.Client(transport=httpx.MockTransport(answer)) as client:
+            return Outbox(db, SETTINGS, lambda: T0 + timedelta(hours=1)).deliver(client)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(send, range(4))) == 5
+    assert arrived == Counter(keys)
+
+
+def test_what_a_dead_sender_had_is_sent_by_another_under_the_same_id(db: Engine, world: World) -> None:
+    one = desk(db)
+    for number, price in enumerate(("2.00", "1.50")):
+        one.judge(seen(db, world, number, price), after_sweep=True)
+    (key,) = told(db)
+    arrived: list[str] = []
+
+    def dies(request: httpx.Request) -> httpx.Response:
+        arrived.append(request.headers["webhook-id"])
+        raise KeyboardInterrupt  # as a kill would: nothing is noted
+
+    def answers(request: httpx.Request) -> httpx.Response:
+        arrived.append(request.headers["webhook-id"])
+        return httpx.Response(204)
+
+    later = T0 + timedelta(hours=1)
+    outbox = Outbox(db, SETTINGS, lambda: later)
+    with httpx.Client(transport=httpx.MockTransport(dies)) as client, pytest.raises(KeyboardInterrupt):
+        outbox.deliver(client)
+    with httpx.Client(transport=httpx.MockTransport(answers)) as client:
+        assert outbox.deliver(client) == 0  # it may still be on its way
+        with writing(db) as connection:
+            now = database_time(connection, later)
+            connection.execute(update(ALERT).values(claimed_until=now - timedelta(seconds=1)))
+        assert outbox.deliver(client) == 1
+        assert outbox.deliver(client) == 0
+    assert arrived == [key, key]

@@ -1,0 +1,101 @@
+"""What a wrong clock does, and how it is mended: steps that are noticed while we run, and sweeps that lie in the future.
+
+Times are UTC, so that summer time does not exist here; a leap second is smeared or repeated by the system's clock, a step too
+small to matter. A clock that was behind when sweeps were stored does no harm: a sweep is never dated before the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, func, or_, select, update
+from sqlmodel import SQLModel
+
+from engine.units import SECONDS_PER_HOUR
+from tracker.leases import SKEW
+from tracker.rows import from_ms
+from tracker.store import OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
+
+_TABLES = SQLModel.metadata.tables
+STEP_S = 5.0  # less is a clock being trimmed
+RECENT = 50  # sweeps looked at for the newest moment: about as many as are stored within the skew
+
+
+@dataclass(slots=True)
+class Watch:
+    """Compares the wall clock with one that only counts."""
+
+    wall: Callable[[], datetime]
+    monotonic: Callable[[], float]
+    _seen: tuple[datetime, float] | None = field(default=None)
+
+    def step(self) -> float:
+        """Seconds the wall clock was moved since the last look: forward is positive, 0 when it just ran. A machine's sleep is a step."""
+        wall, counted = self.wall(), self.monotonic()
+        before, self._seen = self._seen, (wall, counted)
+        if before is None:
+            return 0.0
+        moved = (wall - before[0]).total_seconds() - (counted - before[1])
+        return moved if abs(moved) >= STEP_S else 0.0
+
+
+def newest_sweep(connection: Connection) -> int:
+    """Number of the sweep stored last; 0 before the first."""
+    return connection.scalar(select(func.max(SWEEP.c.id))) or 0
+
+
+def reading_moment(connection: Connection, now: datetime) -> datetime:
+    """When to read the book: now, or the newest sweep where another machine's clock is a little ahead of ours."""
+    newest = _newest_at(connection)
+    return newest if newest is not None and now < newest <= now + SKEW else now
+
+
+def clock_fault(connection: Connection, now: datetime) -> str:
+    """What is wrong with the clock, as far as the book shows; empty when nothing is."""
+    newest = _newest_at(connection)
+    if newest is None or newest <= now + SKEW:
+        return ""
+    hours = (newest - now).total_seconds() / SECONDS_PER_HOUR
+    return f"clock: the newest sweep lies {hours:.1f} h in the future; this machine's clock is behind, or was ahead when that was stored"
+
+
+def _newest_at(connection: Connection) -> datetime | None:
+    found = connection.execute(select(SWEEP.c.at).order_by(SWEEP.c.id.desc()).limit(RECENT)).scalars().all()
+    return from_ms(max(found)) if found else None
+
+
+def mend_future(connection: Connection, now: int, after_sweep: int) -> int:
+    """Date sweeps that were stored after that one and lie beyond ``now`` (ms) to just before it, in their order; returns how many.
+
+    Their prices are right and only their times are not: left there, they would hide every price seen from now on.
+    """
+    query = select(SWEEP.c.source, SWEEP.c.at).where(SWEEP.c.id > after_sweep, SWEEP.c.at > now).order_by(SWEEP.c.at)
+    ahead: dict[str, list[int]] = {}
+    for source, at in connection.execute(query):
+        ahead.setdefault(source, []).append(at)
+    for source, moments in ahead.items():
+        last = connection.scalar(select(func.max(SWEEP.c.at)).where(SWEEP.c.source == source, SWEEP.c.at <= now)) or 0
+        start = max(now - len(moments), last + 1)
+        moves = [{"was": old, "is": start + number} for number, old in enumerate(moments)]
+        for table, column, whose in _moments(source):
+            moved = update(table).where(whose, table.c[column] == bindparam("was")).values({column: bindparam("is")})
+            connection.execute(moved, moves)
+    return sum(map(len, ahead.values()))
+
+
+def _moments(source: str) -> Iterator[tuple[Table, str, ColumnElement[bool]]]:
+    """Every column that holds the moment of a sweep, and which of its rows are of ``source``."""
+    offers, rates = (select(dimension.c.id).where(dimension.c.source == source) for dimension in (OFFER, RATE))
+    yield OFFER_POINT, "at", OFFER_POINT.c.offer_id.in_(offers)
+    yield RATE_POINT, "at", RATE_POINT.c.rate_id.in_(rates)
+    statistic, unseen, quarantine = _TABLES["statistic"], _TABLES["unseen"], _TABLES["quarantine"]
+    yield statistic, "at", statistic.c.offer_id.in_(offers)
+    target: Any = or_(
+        and_(unseen.c.kind == "offer", unseen.c.target.in_(offers)), and_(unseen.c.kind == "rate", unseen.c.target.in_(rates))
+    )
+    yield from ((unseen, column, target) for column in ("since", "until", "last_seen"))
+    yield quarantine, "last_at", quarantine.c.source == source
+    yield SWEEP, "at", SWEEP.c.source == source

@@ -1,0 +1,147 @@
+"""One kind of price of one sweep, with what is known about it. Read when asked for: most sweeps change little."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+
+from sqlalchemy import Connection
+
+from tracker.guard.changes import change_doubt, flip_doubt, history_doubt
+from tracker.guard.context import Guard
+from tracker.guard.doubts import Doubt
+from tracker.guard.elsewhere import Elsewhere, load_elsewhere
+from tracker.guard.quarantine import Entry, Sighting, load_entries
+from tracker.guard.siblings import Contradictions, contradictions
+from tracker.listing import DAY_MS, Kind, Known, Prices, Row, known_prices, past_prices, prices_of
+from tracker.rows import OfferRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Printed:
+    """What a sweep printed of one kind: usable rows by identity, identities at two prices, and identities of rows that were rejected.
+
+    ``whole``: what is not in it is missing.
+    """
+
+    rows: Mapping[str, Row]
+    conflicts: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    rejected: Collection[str] = ()
+    whole: bool = True
+
+    @property
+    def keys(self) -> set[str]:
+        """Everything that was there, usable or not."""
+        return {*self.rows, *self.conflicts, *self.rejected}
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """Why one price is doubted: for how it moved, and for what contradicts it."""
+
+    moved: tuple[Doubt, ...] = ()
+    out_of_line: tuple[Doubt, ...] = ()
+    contradicted: tuple[Doubt, ...] = ()
+
+    @property
+    def all(self) -> list[Doubt]:
+        """Every one of them."""
+        return [*self.moved, *self.out_of_line, *self.contradicted]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What is judged. Without slots: what is read lazily is kept in it."""
+
+    connection: Connection
+    guard: Guard
+    kind: Kind
+    seen: Sighting
+    known: Mapping[str, Known]
+    printed: Printed
+
+    @cached_property
+    def moved(self) -> dict[str, Row]:
+        """Rows that are new or at another price than the listed one."""
+        return {key: row for key, row in self.printed.rows.items() if self.listed(key) != prices_of(row)}
+
+    def listed(self, key: str) -> Prices | None:
+        """The listed price; None when there is none."""
+        known = self.known.get(key)
+        return None if known is None or known.gone else known_prices(known, self.kind)
+
+    @cached_property
+    def missing(self) -> dict[str, Known]:
+        """Listed prices that a whole sweep did not print."""
+        there = self.printed.keys if self.printed.whole else self.known.keys()
+        return {key: known for key, known in self.known.items() if not known.gone and key not in there}
+
+    @cached_property
+    def entries(self) -> dict[str, list[Entry]]:
+        """What the quarantine holds about the source's prices."""
+        return load_entries(self.connection, self.kind, self.seen.source)
+
+    @cached_property
+    def elsewhere(self) -> Elsewhere:
+        """What others ask for the same, and what other sources say."""
+        printed, moved = self.printed.rows.values(), self.moved.values()
+        return load_elsewhere(self.connection, self.kind, self.guard, self.seen, printed, moved)
+
+    @cached_property
+    def past(self) -> dict[int, list[tuple[int, Prices]]]:
+        """Earlier prices, by id, of the moved rows that were listed before."""
+        ids = [self.known[key].id for key in self.moved if key in self.known]
+        days = max(self.guard.settings.flip_days, self.guard.settings.history_days)
+        return past_prices(self.connection, self.kind, ids, self.seen.at - days * DAY_MS)
+
+    @cached_property
+    def contradictions(self) -> Contradictions:
+        """What the rows of the sweep say against each other."""
+        offers = {key: row for key, row in self.printed.rows.items() if isinstance(row, OfferRow)}
+        return contradictions(offers, frozenset(self.moved), self.guard.settings, self.guard.exchange)
+
+    @cached_property
+    def things(self) -> set[tuple[object, ...]]:
+        """Identities of what is listed, less the currency."""
+        place = self.kind.row.IDENTITY.index("currency") + 1  # the source comes first
+        found = (json.loads(key) for key, known in self.known.items() if not known.gone)
+        return {(*parts[:place], *parts[place + 1 :]) for parts in found}
+
+    def tolerance(self, row: Row) -> Decimal:
+        """How far a second sighting may be from the first."""
+        moving = isinstance(row, OfferRow) and (row.tier == "spot" or row.price_kind == "ask")
+        return self.guard.settings.moving_tolerance if moving else self.guard.settings.tolerance
+
+    def doubts(self, key: str, row: Row) -> Doubts:
+        """Why a moved row is doubted."""
+        before, new, settings = self._before(key, row), prices_of(row), self.guard.settings
+        contradicted = tuple(self.contradictions.doubts.get(key, ()))
+        if before is None:
+            return Doubts((), _only(self._other_currency(row), self.elsewhere.doubt(row)), contradicted)
+        change = change_doubt(before, row, settings)
+        if change is not None:
+            return Doubts((change,), _only(self.elsewhere.doubt(row)), contradicted)
+        past = self.past.get(self.known[key].id, []) if key in self.known else []
+        at = self.seen.at
+        return Doubts(_only(flip_doubt(past, new, at, settings), history_doubt(past, row, at, settings)), (), contradicted)
+
+    def _before(self, key: str, row: Row) -> Prices | None:
+        """The last price known: listed, listed until it was gone, or imported; None for something new."""
+        known = self.known.get(key)
+        if known is not None:
+            past = self.past.get(known.id, [])
+            return self.listed(key) or (past[-1][1] if past else None)
+        imported = self.elsewhere.imported_twin(row)
+        return prices_of(imported) if imported is not None and imported.currency == row.currency else None
+
+    def _other_currency(self, row: Row) -> Doubt | None:
+        """Something listed is printed in another currency than before."""
+        identity = json.loads(json.dumps([self.seen.source, *(getattr(row, name) for name in row.IDENTITY if name != "currency")]))
+        return Doubt(f"now in {row.currency}") if tuple(identity) in self.things else None
+
+
+def _only(*doubts: Doubt | None) -> tuple[Doubt, ...]:
+    return tuple(doubt for doubt in doubts if doubt is not None)

@@ -1,0 +1,167 @@
+"""Judges one sweep inside its transaction: which rows are listed, which wait in quarantine, and whether the sweep can be true at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from tracker.guard.case import Case, Doubts, Printed
+from tracker.guard.context import Guard
+from tracker.guard.doubts import HAND, REPEAT, Doubt, hardest
+from tracker.guard.quarantine import (
+    ACCEPTED,
+    CONFIRMED,
+    PENDING,
+    REJECTED,
+    WITHDRAWN,
+    Entry,
+    accepted_faults,
+    decide,
+    hold,
+    hold_conflict,
+    refusals,
+    seen_again,
+)
+from tracker.guard.sweeps import BELIEVED_IN_TIME, IMPLAUSIBLE, MOVED, Tally, refuse_if_impossible
+from tracker.listing import Row, last_whole_sweep, prices_of
+from tracker.rows import from_ms
+
+
+@dataclass(slots=True)
+class Ruling:
+    """What is listed of a sweep, and how much of it waits."""
+
+    passed: dict[str, Row] = field(default_factory=dict)
+    quarantined: int = 0
+    warned: Counter[str] = field(default_factory=Counter)
+
+
+def rule(case: Case, allowed: Collection[str]) -> Ruling:
+    """Judge a sweep's rows; SweepRefused when it cannot be true. ``allowed``: faults that are let pass this time."""
+    doubts = {key: case.doubts(key, row) for key, row in case.moved.items()}
+    refuse_if_impossible(_tally(case, doubts), case.seen.source, case.guard.settings, allowed)
+    ruling = Ruling(warned=Counter(case.contradictions.warned))
+    for key, row in case.printed.rows.items():
+        if key not in case.moved:
+            ruling.passed[key] = row
+            _withdraw(case, case.entries.get(key, ()), "the listed price came back")
+        elif _passes(case, key, row, _weighed(doubts[key], allowed)):
+            ruling.passed[key] = row
+        else:
+            ruling.quarantined += 1
+    ruling.quarantined += _conflicts(case)
+    gone = [entry for key, entries in case.entries.items() if key not in case.printed.keys for entry in entries]
+    _withdraw(case, gone, "no longer printed")
+    return ruling
+
+
+def _tally(case: Case, doubts: Mapping[str, Doubts]) -> Tally:
+    """The sweep in numbers."""
+    listed = {key: old for key in case.printed.rows if (old := case.listed(key)) is not None}
+    tally = Tally(
+        kind=case.kind,
+        known=case.known,
+        missing=case.missing,
+        implausible=len(case.printed.rejected) + sum(bool(found.out_of_line) for found in doubts.values()),
+        judged=len(case.printed.rows) + len(case.printed.rejected),
+        moved=sum(bool(found.moved) for key, found in doubts.items() if key in listed),
+        compared=len(listed),
+    )
+    for key, old in listed.items():
+        tally.note_kinds(old, prices_of(case.printed.rows[key]))
+    return tally
+
+
+def _weighed(doubts: Doubts, allowed: Collection[str]) -> list[Doubt]:
+    """The doubts that count: where a person accepted the sweep, not those it was refused for."""
+    moved = () if MOVED in allowed else doubts.moved
+    out_of_line = () if IMPLAUSIBLE in allowed else doubts.out_of_line
+    return [*moved, *out_of_line, *doubts.contradicted]
+
+
+def _passes(case: Case, key: str, row: Row, doubts: list[Doubt]) -> bool:
+    """Whether a moved row is listed now; the quarantine is told what becomes of it."""
+    entries, prices, tolerance = case.entries.get(key, ()), prices_of(row), case.tolerance(row)
+    same = [entry for entry in entries if entry.is_of(prices, tolerance)]
+    _withdraw(case, [entry for entry in entries if entry not in same], "another price")
+    judged = next((entry for entry in same if entry.state != PENDING), None)
+    if judged is not None:
+        if judged.state == REJECTED:
+            seen_again(case.connection, judged, case.seen)
+        return judged.state == ACCEPTED
+    waiting = next(iter(same), None)
+    if not doubts:
+        _withdraw(case, same, "no longer doubted")
+        return True
+    doubt = hardest(doubts)
+    if waiting is None:
+        waiting = hold(case.connection, case.kind, case.seen, key, row, case.listed(key), doubt)
+    else:
+        waiting = seen_again(case.connection, waiting, case.seen, doubt, row)
+    return _released(case, waiting, row)
+
+
+def _released(case: Case, waiting: Entry, row: Row) -> bool:
+    """Whether a price has waited long enough, or a second source tells it."""
+    by = ""
+    if waiting.release == REPEAT and waiting.sweeps >= case.guard.settings.sweeps:
+        by = f"{waiting.sweeps} sweeps"
+    elif waiting.release != HAND and (twin := case.elsewhere.twin(row)) is not None:
+        by = f"source {twin}"
+    if by:
+        decide(case.connection, [waiting.id], CONFIRMED, by, case.seen.when)
+    return bool(by)
+
+
+def _withdraw(case: Case, entries: Collection[Entry], why: str) -> None:
+    """Prices that wait and are not printed any more need no decision."""
+    decide(case.connection, [entry.id for entry in entries if entry.state == PENDING], WITHDRAWN, why, case.seen.when)
+
+
+def _conflicts(case: Case) -> int:
+    """Hold back what is printed at two prices. Returns how many."""
+    for key, rows in case.printed.conflicts.items():
+        entries = case.entries.get(key, ())
+        before = next((entry for entry in entries if entry.state == PENDING and entry.row is None), None)
+        _withdraw(case, [entry for entry in entries if entry is not before], "same offer at two prices")
+        if before is None:
+            hold_conflict(case.connection, case.kind, case.seen, key, rows, case.listed(key))
+        else:
+            seen_again(case.connection, before, case.seen)
+    return len(case.printed.conflicts)
+
+
+def rule_unchanged(case: Case) -> Ruling:
+    """The same body again: what waited was seen once more, everything else is as it was."""
+    ruling = Ruling()
+    waiting = {key: entry for key, entries in case.entries.items() for entry in entries if entry.state == PENDING}
+    printed = Printed(rows={key: entry.row for key, entry in waiting.items() if entry.row is not None})
+    case = replace(case, printed=printed)
+    for key, entry in waiting.items():
+        again = seen_again(case.connection, entry, case.seen)
+        if entry.row is not None and _released(case, again, entry.row):
+            ruling.passed[key] = entry.row
+        else:
+            ruling.quarantined += 1
+    return ruling
+
+
+def allowed_faults(connection: Connection, guard: Guard, source: str, now: datetime) -> set[str]:
+    """Faults of a whole sweep that are let pass: a person accepted them, or what is missing has outlived the prices it kept."""
+    last = last_whole_sweep(connection, source)
+    allowed = accepted_faults(connection, source, None if last is None else from_ms(last))
+    known = guard.sources.get(source)
+    for fault, refused in refusals(connection, source).items():
+        lasted = known is not None and now - refused["first_seen"] >= timedelta(hours=known.settings.max_age_hours)
+        if fault in BELIEVED_IN_TIME and lasted and refused["sweeps"] + 1 >= guard.settings.drop_sweeps:
+            allowed.add(fault)
+    return allowed
+
+
+def settle_refusals(connection: Connection, source: str, now: datetime) -> None:
+    """A sweep was kept: refusals before it are over."""
+    decide(connection, [row["id"] for row in refusals(connection, source).values()], WITHDRAWN, "a later sweep was kept", now)

@@ -1,0 +1,186 @@
+"""What a source listed last: its offers and rates with their last prices, and those that its last sweeps did not print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Table, and_, func, select
+from sqlmodel import SQLModel
+
+from engine.rates import TOKEN_KINDS
+from tracker.rows import OfferRow, RateRow
+from tracker.tables import Sweep as Sweep  # registers the tables
+
+_TABLES = SQLModel.metadata.tables
+SWEEP, UNSEEN = _TABLES["sweep"], _TABLES["unseen"]
+OFFER, OFFER_POINT, STATISTIC = _TABLES["offer"], _TABLES["offer_point"], _TABLES["statistic"]
+RATE, RATE_POINT = _TABLES["rate"], _TABLES["rate_point"]
+GOOD = ("ok", "unchanged")
+DAY_MS = 86_400_000
+MISSED, HELD, ACCEPTED = "missed", "held", "accepted"  # why a listed price is not printed
+_ABSENCE = (UNSEEN.c.since, UNSEEN.c.until, UNSEEN.c.last_seen, UNSEEN.c.why)
+
+Row = OfferRow | RateRow
+Prices = Mapping[str, int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """Offers or rates: where they are kept, and which of their fields are prices."""
+
+    name: str
+    dimension: Table
+    point: Table
+    link: str
+    row: type[OfferRow] | type[RateRow]
+    thing: str  # column of what is sold
+    prices: tuple[str, ...]
+
+
+OFFERS = Kind(name="offer", dimension=OFFER, point=OFFER_POINT, link="offer_id", row=OfferRow, thing="gpu", prices=("price",))
+RATES = Kind(name="rate", dimension=RATE, point=RATE_POINT, link="rate_id", row=RateRow, thing="model", prices=TOKEN_KINDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A stretch of sweeps that did not print the listed price. ``until`` is None while it goes on."""
+
+    since: int
+    until: int | None
+    last_seen: int
+    why: str  # missed, held, accepted
+
+    def holds(self, at: int) -> bool:
+        """Whether it includes a moment."""
+        return self.since <= at and (self.until is None or at < self.until)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The last state of an offer or rate. ``values`` is None when it is gone."""
+
+    id: int
+    at: int
+    values: tuple[int | None, ...] | None
+    description: tuple[Any, ...]
+    provider: str
+    thing: str
+    absence: Absence | None
+
+    @property
+    def gone(self) -> bool:
+        """Whether it is no longer listed."""
+        return self.values is None
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether the last sweep did not print it."""
+        return self.absence is not None and self.absence.why == MISSED
+
+
+def prices_of(row: Row) -> Prices:
+    """The prices of a row by field, scaled; None is unknown."""
+    names = ("price",) if isinstance(row, OfferRow) else TOKEN_KINDS
+    return {name: getattr(row, name) for name in names}
+
+
+def known_prices(known: Known, kind: Kind) -> Prices:
+    """The last prices of a listed offer or rate."""
+    assert known.values is not None
+    return {name: value for name, value in zip(kind.row.VALUES, known.values, strict=True) if name in kind.prices}
+
+
+def load_known(connection: Connection, kind: Kind, source: str) -> dict[str, Known]:
+    """Last state of every offer or rate of ``source``, by identity."""
+    dimension, point = kind.dimension, kind.point
+    latest = select(func.max(point.c.at)).where(point.c[kind.link] == dimension.c.id).correlate(dimension).scalar_subquery()
+    names = (*kind.row.VALUES, *kind.row.DESCRIPTION)
+    query = (
+        select(
+            *(dimension.c[n] for n in ("id", "key", "provider", kind.thing)),
+            point.c.at,
+            gone_column(point),
+            *((point if n in kind.row.VALUES else dimension).c[n] for n in names),
+        )
+        .join(point, and_(point.c[kind.link] == dimension.c.id, point.c.at == latest))
+        .where(dimension.c.source == source)
+    )
+    absences = _open_absences(connection, kind, source)
+    count = len(kind.row.VALUES)
+    return {
+        key: Known(
+            id=id_,
+            at=at,
+            values=None if gone else tuple(rest[:count]),
+            description=tuple(rest[count:]),
+            provider=provider,
+            thing=thing,
+            absence=absences.get(id_),
+        )
+        for id_, key, provider, thing, at, gone, *rest in connection.execute(query)
+    }
+
+
+def _open_absences(connection: Connection, kind: Kind, source: str) -> dict[int, Absence]:
+    query = (
+        select(UNSEEN.c.target, *_ABSENCE)
+        .join(kind.dimension, kind.dimension.c.id == UNSEEN.c.target)
+        .where(UNSEEN.c.kind == kind.name, UNSEEN.c.until.is_(None), kind.dimension.c.source == source)
+    )
+    return {target: Absence(*rest) for target, *rest in connection.execute(query)}
+
+
+def gone_column(point: Table) -> Any:
+    """Whether a point says that its offer or rate is no longer listed."""
+    return point.c.price.is_(None) if point is OFFER_POINT else point.c.gone
+
+
+def whole_sweeps(connection: Connection, source: str, since: int) -> list[int]:
+    """Moments since then at which the source was covered whole, ascending."""
+    query = select(SWEEP.c.at).where(SWEEP.c.source == source, SWEEP.c.at >= since, SWEEP.c.complete.is_(True), SWEEP.c.status.in_(GOOD))
+    return list(connection.execute(query.order_by(SWEEP.c.at)).scalars())
+
+
+def last_whole_sweep(connection: Connection, source: str) -> int | None:
+    """The last moment at which the source was covered whole."""
+    query = select(func.max(SWEEP.c.at)).where(SWEEP.c.source == source, SWEEP.c.complete.is_(True), SWEEP.c.status.in_(GOOD))
+    found: int | None = connection.scalar(query)
+    return found
+
+
+def past_prices(connection: Connection, kind: Kind, ids: Sequence[int], since: int) -> dict[int, list[tuple[int, Prices]]]:
+    """For each id the prices in force since then, each with the moment it was first seen, ascending; the first may be older."""
+    found: dict[int, list[tuple[int, Prices]]] = {}
+    for start in range(0, len(ids), 500):  # SQLite allows 999 parameters in old builds
+        query = (
+            select(kind.point.c[kind.link], kind.point.c.at, *(kind.point.c[n] for n in kind.prices))
+            .where(kind.point.c[kind.link].in_(ids[start : start + 500]), gone_column(kind.point).is_(False))
+            .order_by(kind.point.c[kind.link], kind.point.c.at)
+        )
+        for id_, at, *rest in connection.execute(query):
+            found.setdefault(id_, []).append((at, dict(zip(kind.prices, rest, strict=True))))
+    return {id_: _since(points, since) for id_, points in found.items()}
+
+
+def _since(points: Sequence[tuple[int, Prices]], since: int) -> list[tuple[int, Prices]]:
+    older = [number for number, (at, _) in enumerate(points) if at <= since]
+    return list(points[older[-1] if older else 0 :])
+
+
+def unseen_at(connection: Connection, at: int) -> dict[tuple[str, int], int]:
+    """What was listed but not printed at a moment: (kind, id) -> its own last sighting."""
+    query = select(UNSEEN.c.kind, UNSEEN.c.target, UNSEEN.c.last_seen).where(
+        UNSEEN.c.since <= at, UNSEEN.c.until.is_(None) | (UNSEEN.c.until > at)
+    )
+    return {(kind, target): last_seen for kind, target, last_seen in connection.execute(query)}
+
+
+def absences_of(connection: Connection, kind: Kind) -> dict[int, list[Absence]]:
+    """Stretches without the listed price by id, ascending."""
+    query = select(UNSEEN.c.target, *_ABSENCE).where(UNSEEN.c.kind == kind.name).order_by(UNSEEN.c.target, UNSEEN.c.since)
+    found: dict[int, list[Absence]] = {}
+    for target, *rest in connection.execute(query):
+        found.setdefault(target, []).append(Absence(*rest))
+    return found
