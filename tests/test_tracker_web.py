@@ -23,8 +23,8 @@ from upstream import Upstream
 from worlds import serve_market, write_user_config
 
 from tracker.database import writing
-from tracker.present import age
 from tracker.faults import Trouble
+from tracker.present import age
 from tracker.recompute import Sizer, recompute
 from tracker.snapshot import Snapshot
 from tracker.web.app import make_app

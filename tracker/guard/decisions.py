@@ -11,6 +11,7 @@ from tracker.errors import BreakevenError
 from tracker.guard.quarantine import ACCEPTED, PENDING, QUARANTINE, REJECTED, SWEEP_KIND, decide
 from tracker.listing import OFFERS, RATES
 from tracker.points import list_accepted
+from tracker.postgres import serialize
 
 
 class NothingToDecide(BreakevenError):
@@ -30,6 +31,7 @@ def entries(connection: Connection, *, source: str = "", every: bool = False) ->
 def accept(connection: Connection, id_: int, by: str, now: datetime) -> RowMapping:
     """List the price that waits; of a refused sweep, let the next one pass. Returns the entry as it was."""
     entry = _pending(connection, id_)
+    serialize(connection, f"source {entry['source']}")
     if entry["kind"] != SWEEP_KIND:
         if not entry["row"]:
             raise NothingToDecide(f"entry {id_} ({entry['subject']}) is printed at two prices: which one holds must show in the source")
