@@ -245,7 +245,9 @@ def aws(shared: Path, world: World) -> Feed:
     for at, rows in _by_time(table(shared / "series/gpu-clouds/aws_on_demand_2022_2025.csv.gz"), "generated_at"):
         quotes = [
             q for r in rows
-            for q in _machine(world, "aws", r["instance_type"], r["region"], r["usd_per_hour"], "CNY" if r["region"].startswith("cn-") else "USD")
+            for q in _machine(
+                world, "aws", r["instance_type"], r["region"], r["usd_per_hour"], "CNY" if r["region"].startswith("cn-") else "USD"
+            )
         ]  # fmt: skip
         sweeps.append((at, quotes))
     return Feed("aws", "rent", sweeps, complete=False, max_age_hours=24 * 120)
@@ -259,7 +261,9 @@ def azure(shared: Path, world: World) -> Feed:
     ]
     return Feed(
         "azure", "rent", sweeps, max_age_hours=24 * 240,
-        is_wrong=lambda row, at: row.sku.startswith("Standard_ND96a") and "A100" in row.sku and row.region == "polandcentral" and row.native_per_hour < 10,
+        is_wrong=lambda row, at: (
+            row.sku.startswith("Standard_ND96a") and "A100" in row.sku and row.region == "polandcentral" and row.native_per_hour < 10
+        ),
     )  # fmt: skip
 
 
@@ -275,7 +279,8 @@ def gcp(shared: Path, world: World) -> Feed:
             for column, (tier, months) in tiers.items():
                 if row[column]:
                     quotes.append(GpuQuote(
-                        provider="gcp", sku=row["machine_type"], gpu=name, gpu_count=int(count), region=row["region"], tier=tier,  # type: ignore[arg-type]
+                        provider="gcp", sku=row["machine_type"], gpu=name, gpu_count=int(count), region=row["region"],
+                        tier=tier,  # type: ignore[arg-type]
                         term_months=months, price=Decimal(row[column]), per="node_month" if months else "node_hour", currency="USD",
                         availability="listed",
                     ))  # fmt: skip
@@ -305,7 +310,9 @@ def scaleway(shared: Path, world: World) -> Feed:
             for r in rows if r["eur_hour"]
         ]  # fmt: skip
         sweeps.append((at, quotes))
-    return Feed("scaleway", "rent", sweeps, complete=False, max_age_hours=24 * 240, is_wrong=lambda row, at: row.native_per_hour < Decimal("0.1"))
+    return Feed(
+        "scaleway", "rent", sweeps, complete=False, max_age_hours=24 * 240, is_wrong=lambda row, at: row.native_per_hour < Decimal("0.1")
+    )
 
 
 LABELS = {
@@ -346,8 +353,9 @@ def _asks(provider: str, rows: Sequence[dict[str, str]], verified: bool) -> list
         name = (row["gpu_label"], row["vram_gb"], row["billing"], row["region"], row["source_kind"])
         numbers[name] += 1
         quotes.append(GpuQuote(
-            provider=provider, sku=" ".join((*name[:2], str(numbers[name]))), gpu=LABELS[row["gpu_label"]], gpu_count=1, region=row["region"],
-            tier=tier, price=Decimal(row["usd_per_hr"]), per="gpu_hour", currency="USD", trust=trust, availability="available",  # type: ignore[arg-type]
+            provider=provider, sku=" ".join((*name[:2], str(numbers[name]))), gpu=LABELS[row["gpu_label"]], gpu_count=1,
+            region=row["region"], tier=tier, price=Decimal(row["usd_per_hr"]), per="gpu_hour", currency="USD", trust=trust,
+            availability="available",  # type: ignore[arg-type]
             price_kind="ask" if provider == "vast-ai" else "list", host=row["region"],
             reliability=Decimal(row["reliability"]) if row["reliability"] else None,
         ))  # fmt: skip
@@ -362,8 +370,9 @@ def runpod_october(shared: Path) -> Feed:
         if row["source"] == "runpod":
             community = "Community" in row["provider"]
             quotes.append(GpuQuote(
-                provider="runpod", sku=f"{row['sku']} ({'community' if community else 'secure'})", gpu=row["sku"], gpu_count=1, tier="on_demand",
-                price=Decimal(row["usd_per_hour"]), per="gpu_hour", currency="USD", trust="community" if community else "datacenter",
+                provider="runpod", sku=f"{row['sku']} ({'community' if community else 'secure'})", gpu=row["sku"], gpu_count=1,
+                tier="on_demand", price=Decimal(row["usd_per_hour"]), per="gpu_hour", currency="USD",
+                trust="community" if community else "datacenter",
                 availability="listed",
             ))  # fmt: skip
     days = [moment("2026-10-10") + timedelta(days=n) for n in range(3)]
@@ -391,7 +400,12 @@ def neoclouds_october(shared: Path, world: World) -> list[Feed]:
     return feeds
 
 
-CENTS = {"request_token": "input", "response_token": "output", "cache_read_input_token": "cache_read", "cache_write_input_token": "cache_write_5m"}
+CENTS = {
+    "request_token": "input",
+    "response_token": "output",
+    "cache_read_input_token": "cache_read",
+    "cache_write_input_token": "cache_write_5m",
+}
 PORTKEY_NAMES = {"bedrock": "aws", "moonshot": "moonshotai"}
 
 

@@ -82,10 +82,18 @@ def test_data_of_the_first_schema_is_there_after_the_upgrade_and_after_the_way_b
 @pytest.mark.real
 def test_processes_that_start_together_migrate_once(postgres: Postgres) -> None:
     url = postgres.url(postgres.make())
-    program = "import sys; from tracker.database import migrate, open_database; sys.stdin.read(1); migrate(open_database(sys.argv[1]))"
-    command_line = [sys.executable, "-c", program, url]
-    started = [subprocess.Popen(command_line, stdin=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
-    told = [process.communicate(b"!", timeout=60)[1] for process in started]
+    program = (
+        "import sys; from tracker.database import migrate, open_database; db = open_database(sys.argv[1]); db.connect().close();"
+        "print('ready', flush=True); sys.stdin.read(1); migrate(db)"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    started = [subprocess.Popen([sys.executable, "-c", program, url], **pipes) for _ in range(4)]
+    assert [process.stdout.readline() for process in started if process.stdout] == [b"ready\n"] * 4
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write(b"!")
+        process.stdin.flush()
+    told = [process.communicate(timeout=60)[1] for process in started]
     assert ([process.returncode for process in started], told) == ([0] * 4, [b""] * 4)
     db = open_database(url)
     command.check(alembic_config(db))

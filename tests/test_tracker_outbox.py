@@ -75,7 +75,8 @@ def test_of_many_that_see_the_same_fall_one_tells_it(db: Engine, world: World) -
     for one in desks:
         one.judge(seen(db, world, 0, "2.00"), after_sweep=True)
     for number in range(1, 6):
-        snapshots = [seen(db, world, number, f"{2 - number / 10}")] * 4
+        first = seen(db, world, number, f"{2 - number / 10}")
+        snapshots = [recompute(db, world, Sizer(world), first.at + timedelta(seconds=later)) for later in range(4)]
         gate = threading.Barrier(4)
 
         def look(pair: tuple[AlertDesk, Snapshot], gate: threading.Barrier = gate) -> int:

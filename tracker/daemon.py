@@ -118,7 +118,7 @@ class Daemon:
         self.sizer = Sizer(world)
         self._first_sweep, self._snapshot = latest(db, world, self.sizer, now())
         self._last_sweep = self._first_sweep  # the newest one that alerts were judged on
-        self._scheduler = BackgroundScheduler(
+        self.scheduler = BackgroundScheduler(
             timezone=UTC,
             executors={"default": ThreadPoolExecutor(WORKERS), "clock": ThreadPoolExecutor(2)},
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
@@ -168,8 +168,8 @@ class Daemon:
 
     def _look_again(self, job: str, seconds: float) -> None:
         """The interval of a job only catches what went wrong: when a source is due stands in the database."""
-        if not self.stop.is_set() and self._scheduler.get_job(job) is not None:
-            self._scheduler.modify_job(job, next_run_time=utc_now() + timedelta(seconds=seconds))
+        if not self.stop.is_set() and self.scheduler.get_job(job) is not None:
+            self.scheduler.modify_job(job, next_run_time=utc_now() + timedelta(seconds=seconds))
 
     def schedule(self) -> None:
         """One job a source, the first looks staggered from now; the clock that lets prices age and leases live; and the others' notices."""
@@ -178,10 +178,10 @@ class Daemon:
         for number, source in enumerate(on):
             first = utc_now() + timedelta(seconds=STAGGER_S * number + random.random() * STAGGER_S)
             seconds = source.settings.interval_minutes * 60
-            self._scheduler.add_job(self.run_source, "interval", args=[source], id=source.id, seconds=seconds, next_run_time=first)
-        self._scheduler.add_job(self.refresh, "interval", id="age", seconds=self.world.settings.recompute.every_s, executor="clock")
-        self._scheduler.add_job(self._keep_leases, "interval", id="leases", seconds=self.turns.lease_s / RENEWALS, executor="clock")
-        self._scheduler.start()
+            self.scheduler.add_job(self.run_source, "interval", args=[source], id=source.id, seconds=seconds, next_run_time=first)
+        self.scheduler.add_job(self.refresh, "interval", id="age", seconds=self.world.settings.recompute.every_s, executor="clock")
+        self.scheduler.add_job(self._keep_leases, "interval", id="leases", seconds=self.turns.lease_s / RENEWALS, executor="clock")
+        self.scheduler.start()
         self.alerts.outbox.start()
         self._listener.start()
         threading.Thread(target=self._watch_clock, name="clock", daemon=True).start()
@@ -208,7 +208,7 @@ class Daemon:
                     mend_future(connection, to_ms(self.now()), self._first_sweep)
             except SQLAlchemyError as error:
                 self.trouble.met(error)
-        for job in self._scheduler.get_jobs():
+        for job in self.scheduler.get_jobs():
             self._look_again(job.id, 0)
 
     def serve(self, bound: socket.socket) -> threading.Thread:
@@ -234,12 +234,12 @@ class Daemon:
     def close(self) -> bool:
         """Stop sweeps and server; False when a sweep did not end in time."""
         self.stop.set()
-        if self._scheduler.running:
-            self._scheduler.pause()
+        if self.scheduler.running:
+            self.scheduler.pause()
         if self._server is not None:
             self._server.should_exit = True
-        waiter = threading.Thread(target=self._scheduler.shutdown, daemon=True)
-        if self._scheduler.running:
+        waiter = threading.Thread(target=self.scheduler.shutdown, daemon=True)
+        if self.scheduler.running:
             waiter.start()
             waiter.join(STOP_WITHIN_S)
         self.alerts.close()

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, RowMapping, and_, case, func, select
 
 from tracker.config import Source, secrets_of
-from tracker.rows import from_ms
+from tracker.guard.counts import GuardCounts, guard_counts
+from tracker.rows import from_ms, to_ms
 from tracker.snapshot import SourceHealth
 from tracker.store import SWEEP
 
@@ -34,18 +35,25 @@ def source_health(connection: Connection, sources: Mapping[str, Source], at: dat
                 func.count(),
                 func.sum(case((good, 0), else_=1)),
                 func.max(case((good, SWEEP.c.at))),
-            ).group_by(SWEEP.c.source)
+            )
+            .where(SWEEP.c.at <= to_ms(at))
+            .group_by(SWEEP.c.source)
         )
     }
-    last = select(SWEEP.c.source, func.max(SWEEP.c.at).label("at")).group_by(SWEEP.c.source).subquery()
+    last = select(SWEEP.c.source, func.max(SWEEP.c.at).label("at")).where(SWEEP.c.at <= to_ms(at)).group_by(SWEEP.c.source).subquery()
     latest = {
         row["source"]: row
         for row in connection.execute(select(SWEEP).join(last, and_(SWEEP.c.source == last.c.source, SWEEP.c.at == last.c.at))).mappings()
     }
-    return tuple(_health(source, totals.get(source.id), latest.get(source.id), at) for source in sources.values())
+    held = guard_counts(connection)
+    return tuple(
+        _health(source, totals.get(source.id), latest.get(source.id), held.get(source.id, GuardCounts()), at) for source in sources.values()
+    )
 
 
-def _health(source: Source, totals: tuple[int, int, int | None] | None, row: RowMapping | None, at: datetime) -> SourceHealth:
+def _health(
+    source: Source, totals: tuple[int, int, int | None] | None, row: RowMapping | None, held: GuardCounts, at: datetime
+) -> SourceHealth:
     success = from_ms(totals[2]) if totals and totals[2] is not None else None
     reason = off_reason(source)
     started, finished = (row["started_at"], row["finished_at"]) if row else (None, None)
@@ -69,4 +77,6 @@ def _health(source: Source, totals: tuple[int, int, int | None] | None, row: Row
         sweeps=totals[0] if totals else 0,
         failures=totals[1] if totals else 0,
         stale=not reason and (success is None or at - success > limit),
+        quarantined=held.pending,
+        conflicts=held.conflicts,
     )

@@ -45,7 +45,13 @@ GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "source_max_age_seconds": ("Age at which prices of the source leave the ranking, seconds.", ("source",)),
     "source_rows": ("Prices accepted in the last sweep.", ("source",)),
     "source_rejected_rows": ("Rows of the last sweep that could not be used.", ("source",)),
+    "source_quarantined_prices": ("Prices of the source that wait to be confirmed or decided by hand.", ("source",)),
+    "source_conflicting_prices": ("Prices the source's last sweep printed twice with different values.", ("source",)),
     "source_sweep_duration_seconds": ("Length of the last sweep, seconds.", ("source",)),
+    "disagreement_ratio": (
+        "Widest spread between fresh sources about one thing of a provider: (highest - lowest) / lowest.",
+        ("provider", "what"),
+    ),
     "snapshot_timestamp_seconds": ("When the answers were last worked out, seconds since 1970.", ()),
     "build_info": ("The running program; always 1.", ("version",)),
 }
@@ -93,7 +99,15 @@ def render(current: Callable[[], Snapshot], accept: str) -> tuple[bytes, str]:
 
 def _samples(snapshot: Snapshot) -> dict[str, list[Sample]]:
     samples: dict[str, list[Sample]] = {}
-    parts = (_answers(snapshot), _rates(snapshot.book), _rentals(snapshot.book), _fx(snapshot.book), _sources(snapshot), _program(snapshot))
+    parts = (
+        _answers(snapshot),
+        _rates(snapshot.book),
+        _rentals(snapshot.book),
+        _fx(snapshot.book),
+        _sources(snapshot),
+        _disagreements(snapshot),
+        _program(snapshot),
+    )
     for part in parts:
         for name, values, number in part:
             samples.setdefault(name, []).append((values, number))
@@ -175,6 +189,8 @@ def _sources(snapshot: Snapshot) -> Iterator[tuple[str, tuple[str, ...], float]]
         yield "source_max_age_seconds", key, source.max_age_hours * SECONDS_PER_HOUR
         yield "source_sweeps", key, source.sweeps
         yield "source_failures", key, source.failures
+        yield "source_quarantined_prices", key, source.quarantined
+        yield "source_conflicting_prices", key, source.conflicts
         yield from _sweep(source, key)
 
 
@@ -186,6 +202,10 @@ def _sweep(source: SourceHealth, key: tuple[str]) -> Iterator[tuple[str, tuple[s
         yield "source_rows", key, source.rows
         yield "source_rejected_rows", key, sum(source.skipped.values())
         yield "source_sweep_duration_seconds", key, source.duration_s
+
+
+def _disagreements(snapshot: Snapshot) -> Iterator[tuple[str, tuple[str, ...], float]]:
+    yield from (("disagreement_ratio", (found.provider, found.what), float(found.ratio)) for found in snapshot.disagreements)
 
 
 def _program(snapshot: Snapshot) -> Iterator[tuple[str, tuple[str, ...], float]]:

@@ -37,6 +37,8 @@ class SourceHealth:
     sweeps: int
     failures: int
     stale: bool
+    quarantined: int = 0  # prices that wait to be confirmed
+    conflicts: int = 0  # prices printed twice with different values in the last kept sweep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

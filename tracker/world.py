@@ -88,6 +88,22 @@ def _check(world: World) -> None:
     for workload in world.workloads.values():
         _check_capacities(world, workload)
     _check_spellings(world.providers)
+    _check_guard(world)
+
+
+def _check_guard(world: World) -> None:
+    """A limit on something nobody knows would never hold anything back."""
+    guard, catalogue = world.settings.guard, world.catalogue
+    for gpu in guard.bands:
+        if gpu not in catalogue.gpus:
+            raise ConfigError(f"gpu_bands.toml: [{gpu}] no such GPU in gpus.toml{did_you_mean(gpu, catalogue.gpus)}")
+    for source, things in guard.anchors.items():
+        if source not in world.config.sources:
+            raise ConfigError(f"tracker.toml: [guard.anchors] no source {source!r}{did_you_mean(source, world.config.sources)}")
+        for thing in things:
+            if thing not in catalogue.gpus and thing not in catalogue.models:
+                near = did_you_mean(thing, [*catalogue.gpus, *catalogue.models])
+                raise ConfigError(f"tracker.toml: [guard.anchors] {source}: no GPU or model {thing!r}{near}")
 
 
 def _check_track(world: World) -> None:

@@ -35,8 +35,19 @@ def sources() -> Json:
             (11, [ages(), counts()]),
             (9, [share_of_limit(), failures()]),
             (9, last_sweeps()),
+            (9, held_back()),
         ],
     )
+
+
+def held_back() -> list[Json]:
+    """Prices the guard keeps out of the answers."""
+    waiting = ask(f"sum by (source) ({series('source_quarantined_prices', *CHOSEN)})", "{{source}}")
+    twice = ask(f"sum by (source) ({series('source_conflicting_prices', *CHOSEN)})", "{{source}}")
+    return [
+        lines("Waiting in quarantine", "Prices that wait to be confirmed or decided by hand.", [waiting], "short"),
+        lines("Printed at two prices", "Prices one sweep printed twice with different values: neither is believed.", [twice], "short"),
+    ]
 
 
 def switched_on() -> Json:
