@@ -121,6 +121,8 @@ def _offer_rows(item: object) -> Iterator[Row]:
         trust=_trust(offer),
         availability=_availability(offer),
         price_kind="ask",
+        host=_host(offer),
+        reliability=optional_number(offer, "reliability2"),
         interconnect="nvlink" if (optional_number(offer, "bw_nvlink") or 0) > 0 else "unknown",
     )
 
@@ -131,6 +133,12 @@ def _sku(offer: Mapping[str, Any], gpu: str, gpu_count: int) -> str:
     if isinstance(host, int) and isinstance(machine, int):
         return f"host {host} machine {machine} x{gpu_count}"
     return f"{gpu} {offer.get('gpu_ram')} MiB x{gpu_count}"
+
+
+def _host(offer: Mapping[str, Any]) -> str:
+    """Number of the host; empty where there is none. Asks are counted by host: one may flood the list."""
+    host = offer.get("host_id")
+    return str(host) if isinstance(host, int) and not isinstance(host, bool) else ""
 
 
 def _region(offer: Mapping[str, Any]) -> str:

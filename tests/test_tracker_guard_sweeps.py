@@ -314,3 +314,28 @@ def test_one_offer_at_two_prices_is_held_and_the_old_price_stays(watched: Watche
     assert entry["new"] == '[{"currency": "USD", "price": "3.6"}, {"currency": "USD", "price": "0.5"}]'
     watched.sweep(60, offer("5", sku="B"), offer("3.60"))
     assert (watched.seen(), watched.quarantine()) == (60, [])
+
+
+def test_all_list_prices_at_once_wait_for_the_next_sweep(watched: Watched) -> None:
+    """Euros told as dollars: everything is a sixth dearer."""
+    watched.sweep(0, *TEN)
+    dearer = [offer("4.18", sku=row.sku) for row in TEN]
+    watched.sweep(15, *dearer)
+    assert set(watched.prices().values()) == {"3.6"}
+    assert {reason for _, reason in watched.states()} == {"10 of 10 list prices moved at once"}
+    watched.sweep(30, *dearer)
+    assert set(watched.prices().values()) == {"4.18"}
+
+
+def test_seven_of_ten_are_not_all(watched: Watched) -> None:
+    watched.sweep(0, *TEN)
+    watched.sweep(15, *(offer("4.18", sku=row.sku) for row in TEN[:7]), *TEN[7:])
+    assert sorted(watched.prices().values()) == ["3.6"] * 3 + ["4.18"] * 7
+
+
+def test_spot_prices_may_all_move_at_once(watched: Watched) -> None:
+    """Google changes 615 to 865 of its 984 spot prices together every two weeks."""
+    spot = [offer("2", sku=f"n{n}", tier="spot") for n in range(10)]
+    watched.sweep(0, *spot)
+    watched.sweep(15, *(offer("2.3", sku=row.sku, tier="spot") for row in spot))
+    assert set(watched.prices().values()) == {"2.3"}

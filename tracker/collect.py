@@ -26,7 +26,7 @@ from tracker.database import reading
 from tracker.exchange import Exchange, fx_fault, load_newest
 from tracker.faults import Trouble, fault_cause
 from tracker.guard import offer_fault, rate_fault
-from tracker.guard.bands import parts_fault
+from tracker.guard.bands import parts_fault, rate_jump
 from tracker.guard.conflicts import without_conflicts
 from tracker.guard.context import Guard
 from tracker.guard.doubts import SweepRefused
@@ -298,7 +298,7 @@ def _sort_one(row: Row, source: Source, collector: Collector, exchange: Exchange
         harvest.refuse(row.reason, clean(row.raw))
         return
     if isinstance(row, FxQuote):
-        fault = fx_fault(row, collector.now().date())
+        fault = fx_fault(row, collector.now().date()) or rate_jump(row, exchange, collector.world.settings.guard)
         if fault is None:
             harvest.fx.append(row)
         else:

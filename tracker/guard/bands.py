@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from engine.rates import TOKEN_KINDS
-from scrapers.contract import GpuQuote
+from scrapers.contract import FxQuote, GpuQuote
 from tracker.exchange import Exchange
 from tracker.guard.settings import Band, GuardSettings
 from tracker.rows import OfferRow, RateRow
@@ -42,6 +42,17 @@ def rate_fault(row: RateRow, settings: GuardSettings, exchange: Exchange) -> str
     if prices.input is not None and prices.cache_read is not None and prices.cache_read > prices.input:
         return "cached input dearer than input"
     return None
+
+
+def rate_jump(quote: FxQuote, exchange: Exchange, settings: GuardSettings) -> str | None:
+    """Why a reference rate cannot follow the last one known, or None. A new currency has nothing to be compared with."""
+    known = exchange.per_eur(quote.currency)
+    if known is None or known[0] <= 0:
+        return None
+    days = abs((quote.day - known[1]).days)
+    if max(quote.rate / known[0], known[0] / quote.rate) < settings.fx_change + settings.fx_change_a_day * days:
+        return None
+    return "reference rate is too far from the last one"
 
 
 def parts_fault(quote: GpuQuote) -> str | None:

@@ -108,7 +108,8 @@ def decide(connection: Connection, ids: Iterable[int], state: str, by: str, when
 
 
 def note_refusal(connection: Connection, seen: Sighting, fault: str, message: str) -> None:
-    """A whole sweep was refused: counted for as long as it goes on."""
+    """A whole sweep was refused: counted for as long as it goes on. ``message`` is kept without its advice."""
+    message = message.partition(";")[0]
     pending = _sweep_entries(connection, seen.source, (PENDING,)).get(fault)
     if pending is not None:
         again = {"sweeps": pending["sweeps"] + 1, "last_seen": seen.when, "last_at": seen.at, "reason": message}

@@ -28,7 +28,7 @@ from tracker.guard.quarantine import (
 )
 from tracker.guard.sweeps import BELIEVED_IN_TIME, IMPLAUSIBLE, MOVED, Tally, refuse_if_impossible
 from tracker.listing import Row, last_whole_sweep, prices_of
-from tracker.rows import from_ms
+from tracker.rows import OfferRow, from_ms
 
 
 @dataclass(slots=True)
@@ -44,6 +44,7 @@ def rule(case: Case, allowed: Collection[str]) -> Ruling:
     """Judge a sweep's rows; SweepRefused when it cannot be true. ``allowed``: faults that are let pass this time."""
     doubts = {key: case.doubts(key, row) for key, row in case.moved.items()}
     refuse_if_impossible(_tally(case, doubts), case.seen.source, case.guard.settings, allowed)
+    doubts |= _all_at_once(case, doubts)
     ruling = Ruling(warned=Counter(case.contradictions.warned))
     for key, row in case.printed.rows.items():
         if key not in case.moved:
@@ -57,6 +58,22 @@ def rule(case: Case, allowed: Collection[str]) -> Ruling:
     gone = [entry for key, entries in case.entries.items() if key not in case.printed.keys for entry in entries]
     _withdraw(case, gone, "no longer printed")
     return ruling
+
+
+def _all_at_once(case: Case, doubts: Mapping[str, Doubts]) -> dict[str, Doubts]:
+    """Nearly all list prices of a source moved: another currency or tax, or true; the next sweep tells. Spot prices and asks do move."""
+    settings = case.guard.settings
+    firm = [key for key, row in case.printed.rows.items() if case.listed(key) is not None and is_firm(row)]
+    moved = [key for key in firm if key in case.moved]
+    if len(moved) < settings.all_rows or len(moved) < settings.all_share * len(firm):
+        return {}
+    doubt = Doubt(f"{len(moved)} of {len(firm)} list prices moved at once")
+    return {key: replace(doubts[key], moved=(*doubts[key].moved, doubt)) for key in moved}
+
+
+def is_firm(row: Row) -> bool:
+    """Whether a price is of a list, which changes a few times a year."""
+    return not isinstance(row, OfferRow) or (row.tier != "spot" and row.price_kind == "list")
 
 
 def _tally(case: Case, doubts: Mapping[str, Doubts]) -> Tally:

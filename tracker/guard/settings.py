@@ -106,6 +106,10 @@ class GuardSettings(_Strict):
     tolerance: Share = Decimal("0.02")
     moving_tolerance: Share = Decimal("0.25")
     sweeps: int = Field(default=2, ge=1)
+    fx_change: Factor = Decimal("1.1")
+    fx_change_a_day: Decimal = Field(default=Decimal("0.005"), ge=0)
+    all_rows: int = Field(default=8, ge=1)
+    all_share: Share = Decimal("0.8")
     # within one sweep
     count: Factor = Decimal("1.8")
     region: Factor = Decimal(3)
