@@ -105,7 +105,7 @@ def test_what_no_column_takes_is_a_failed_sweep_of_its_source(request: pytest.Fi
             kept = keep(collector, SweepReport(source="rents", started_at=at, finished_at=at, status="ok", rows=1, offers=rows))
             assert (kept.status, kept.error.split(":")[:2]) == ("failed", ["rents", " the database refuses its rows"])
         with reading(db) as connection:
-            (health,) = (found for found in source_health(connection, world.config.sources, T0) if found.id == "rents")
+            (health,) = (found for found in source_health(connection, world.config.sources, at) if found.id == "rents")
             assert (health.status, health.failures) == ("failed", 2)
             assert connection.scalar(select(func.count()).select_from(OFFER_POINT)) == 0
 

@@ -334,7 +334,7 @@ def test_a_browser_shows_the_table(upstream: Upstream, tmp_path: Path, browser: 
     serve_market(upstream)
     write_user_config(tmp_path / "config", upstream.url)
     with Running(tmp_path) as daemon:
-        daemon.until(lambda: "breakeven_break_even_info{" in daemon.get("/metrics").text)
+        daemon.until(lambda: '"48.58"' in daemon.get("/api/v1/models/kimi-k3.1-pro").text)  # the last of the sources has it
         shown = browser("--dump-dom", daemon.url + "/")
         rows = {row[0]: row for row in cells(shown.stdout) if len(row) == 8}
         assert (rows["kimi-k3.1-pro"][2], rows["kimi-k3.1-pro"][6]) == ("48.58", "API")
