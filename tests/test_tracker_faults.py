@@ -297,7 +297,7 @@ def test_sweeps_of_a_clock_that_was_ahead_come_back_with_it_and_hide_nothing(db:
         assert clock_fault(connection, now) == ""
 
 
-def test_a_clock_that_is_behind_touches_no_sweep_of_an_earlier_run(db: Engine, world: World) -> None:
+def test_a_clock_that_is_behind_touches_no_sweep_of_before(db: Engine, world: World) -> None:
     small_sweep(db, "rents", NOW, offer("2.00"))
     small_sweep(db, "rents", NOW + timedelta(hours=1), offer("1.90"))
     before, _ = latest(db, world, Sizer(world), NOW)

@@ -166,7 +166,7 @@ def test_a_clock_that_is_set_back_delays_no_look(db: Engine, world: World) -> No
             connection.execute(LEASE.update().values(next_due=tomorrow, lease_until=tomorrow))  # as the clock before the step had it
         before = len(sweeps(db))
         daemon.scheduler.resume()
-        daemon.clock_moved(-86_400)
+        daemon.clock_moved(-86_400, 0)
         until(lambda: len(sweeps(db)) > before)
         until(lambda: any(source.id == "runpod" and source.last_success for source in daemon.snapshot.sources))
     finally:

@@ -39,7 +39,7 @@ from tracker.recompute import Sizer
 from tracker.rows import to_ms
 from tracker.snapshot import Snapshot
 from tracker.systemd import Pulse
-from tracker.turns import Turn, Turns, sweep_in_turn
+from tracker.turns import Turns, sweep_in_turn
 from tracker.web.app import make_app
 from tracker.world import World
 
@@ -116,8 +116,9 @@ class Daemon:
         self.collector = Collector(world=world, db=db, now=now, gate=HostGate(monotonic=monotonic), stop=self.stop, trouble=self.trouble)
         self.turns = Turns(db=db, now=now, lease_s=world.settings.database.lease_s)
         self.sizer = Sizer(world)
-        self._first_sweep, self._snapshot = latest(db, world, self.sizer, now())
-        self._last_sweep = self._first_sweep  # the newest one that alerts were judged on
+        # the newest sweep that alerts were judged on, and the last one before the clock was set ahead
+        self._last_sweep, self._snapshot = latest(db, world, self.sizer, now())
+        self._ahead_since: int | None = None
         self.scheduler = BackgroundScheduler(
             timezone=UTC,
             executors={"default": ThreadPoolExecutor(WORKERS), "clock": ThreadPoolExecutor(2)},
@@ -153,9 +154,11 @@ class Daemon:
 
     def run_source(self, source: Source) -> None:
         """One sweep, if it is due and no other process has it, and what follows from it; then the next look."""
+        if self.stop.is_set():
+            return
         again_s = RETRY_S
         try:
-            turn = Turn(again_s=RETRY_S) if self.stop.is_set() else sweep_in_turn(self.collector, self.turns, source)
+            turn = sweep_in_turn(self.collector, self.turns, source)
             self.trouble.over(CLOCK)
             again_s = turn.again_s + (random.random() * SPREAD_S if turn.holder else 0)
             if turn.report is not None and not self.stop.is_set():
@@ -194,18 +197,25 @@ class Daemon:
 
     def _watch_clock(self) -> None:
         """The scheduler sleeps by the wall clock: when that is set, everything looks again."""
-        watch = Watch(self.now, monotonic)
+        watch, before = Watch(self.now, monotonic), self._last_sweep
         while not self.stop.wait(CLOCK_S):
             if step := watch.step():
                 say(f"clock: moved by {step:+.0f} s; every source is looked at again")
-                self.clock_moved(step)
+                self.clock_moved(step, before)
+            before = self._last_sweep
 
-    def clock_moved(self, step: float) -> None:
-        """Look at every source, lease and age now; sweeps of this run that a clock set back has left in the future come back with it."""
-        if step < 0:
+    def clock_moved(self, step: float, last_sweep: int) -> None:
+        """Look at every source, lease and age now; sweeps of a clock that we saw go ahead come back with it.
+
+        ``last_sweep`` is the newest one of before the step.
+        """
+        if step > 0:
+            self._ahead_since = last_sweep if self._ahead_since is None else self._ahead_since
+        elif self._ahead_since is not None:
             try:
                 with writing(self.db) as connection:
-                    mend_future(connection, to_ms(self.now()), self._first_sweep)
+                    mend_future(connection, to_ms(self.now()), self._ahead_since)
+                self._ahead_since = None
             except SQLAlchemyError as error:
                 self.trouble.met(error)
         for job in self.scheduler.get_jobs():

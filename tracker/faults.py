@@ -98,5 +98,5 @@ class Trouble:
     def over(self, *kinds: str) -> None:
         """It worked again; with ``kinds``, only such trouble is over."""
         if self.reason and (not kinds or self.kind in kinds):
+            self.say("clock: right again" if self.kind == CLOCK else "database: works again")
             self.reason = self.short = self.kind = ""
-            self.say("database: works again")

@@ -12,7 +12,7 @@ from tracker.faults import Trouble, may_pass
 
 Result = TypeVar("Result")
 
-PAUSES_S = (1, 2, 4, 8, 15, 30, 60)
+PAUSES_S = (1, 2, 3, 4, 5, 10, 15, 20, 30, 30)
 
 
 def patiently(act: Callable[[], Result], trouble: Trouble, stop: threading.Event) -> Result:
