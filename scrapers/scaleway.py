@@ -101,11 +101,11 @@ def _rows(stock: Mapping[tuple[str, str], object], entry: tuple[tuple[str, str],
     per_hour = price(item, "hourly_price")
     if sku.startswith("TEST") or per_hour == PLACEHOLDER:
         raise BadRow("placeholder price of a type that is not sold")
-    gpu_info = as_object(item.get("gpu_info"), "gpu_info")
+    gpu_info = as_object(item.get("gpu_info") or {}, "gpu_info")
     yield GpuQuote(
         provider="scaleway",
         sku=clean_name(sku, "name of the type"),
-        gpu=name(gpu_info, "gpu_name"),
+        gpu=name(gpu_info, "gpu_name") if gpu_info else clean_name(sku, "name of the type"),  # before 2025 the type alone said it
         gpu_count=gpu_count,
         memory_gb=optional_memory(gpu_info, "gpu_memory", unit=GIB_PER_BYTE),
         region=zone,

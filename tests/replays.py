@@ -28,10 +28,9 @@ from tracker.collect import Collector, keep, read_rows
 from tracker.config import Source, SourceSettings
 from tracker.database import migrate, open_database, reading, writing
 from tracker.exchange import load_shipped
-from tracker.history.sightings import exact_json
 from tracker.listing import OFFERS, RATES, known_prices, load_known, prices_of
 from tracker.paths import config_dir
-from tracker.rows import OfferRow, RateRow, identity
+from tracker.rows import identity
 from tracker.store import SweepReport
 from tracker.world import World, load_world
 
@@ -45,7 +44,7 @@ class Feed:
     id: str
     kind: str
     sweeps: Sequence[tuple[datetime, Quotes]]
-    is_wrong: Callable[[OfferRow | RateRow, datetime], bool] = lambda row, at: False
+    is_wrong: Callable[[Any, datetime], bool] = lambda row, at: False  # of rows, and of offers and rates: both name things alike
     complete: bool = True
     max_age_hours: float = 24 * 40
 
@@ -199,14 +198,9 @@ def wrong_in_cheapest(replay: Replay, at: datetime) -> list[str]:
                 best = rates.get((rate.model, kind))
                 rates[rate.model, kind] = rate if best is None or rate.usd.of(kind) < best.usd.of(kind) else best
     for winner in (*offers.values(), *{id(r): r for r in rates.values()}.values()):
-        if winner.source in feeds and feeds[winner.source].is_wrong(_row(winner), at):
+        if winner.source in feeds and feeds[winner.source].is_wrong(winner, at):
             found.append(f"{at:%Y-%m-%d} {winner.source} {winner.provider} {getattr(winner, 'sku', '')} {winner}"[:200])
     return found
-
-
-def _row(value: Any) -> Any:
-    """An offer or rate of the book, as far as ``is_wrong`` looks at rows: the same names, native prices per hour or Mtok."""
-    return value
 
 
 # --- the series ---------------------------------------------------------------------------------------------------------------------
@@ -484,8 +478,3 @@ def token_maps(shared: Path) -> Feed:
 def _map_wrong(row: Any, at: datetime) -> bool:
     dipped = row.source_model.endswith("openrouter/moonshotai/kimi-k3") and (_usd(row, "input") or 9) < 1
     return bool(dipped or (_usd(row, "input") or 0) > 250)
-
-
-def json_bytes(value: Any) -> bytes:
-    """JSON of exact decimals."""
-    return exact_json(value).encode()

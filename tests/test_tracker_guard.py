@@ -139,8 +139,17 @@ def test_a_spot_price_may_move_further(watched: Watched) -> None:
 def test_the_price_of_another_currency_is_a_change(watched: Watched) -> None:
     watched.sweep(0, offer("3.60"), *(offer("5", sku=f"x{n}") for n in range(9)))
     watched.sweep(15, offer("3.60", currency="EUR"), *(offer("5", sku=f"x{n}") for n in range(9)))
-    assert watched.states() == [("pending", "now in EUR")]
+    assert watched.states() == [("pending", "nvidia-h200-sxm-141 1 USD is now nvidia-h200-sxm-141 1 EUR")]
     assert [(e.value.currency, e.value.usd_per_hour) for e in watched.book().offers if e.value.sku == "H200"] == [("USD", Decimal("3.60"))]
+
+
+def test_a_name_that_holds_something_else_waits(watched: Watched) -> None:
+    """A node of eight counted as one GPU, at a price one GPU could have."""
+    others = [offer("5", sku=f"x{n}") for n in range(9)]
+    watched.sweep(0, offer("28.72", sku="node", gpu_count=8), *others)
+    watched.sweep(15, offer("3.59", sku="node"), *others)
+    assert watched.prices()["node"] == "28.72"
+    assert watched.states() == [("pending", "nvidia-h200-sxm-141 8 USD is now nvidia-h200-sxm-141 1 USD")]
 
 
 def test_stock_is_no_price(watched: Watched) -> None:
@@ -216,9 +225,9 @@ def test_two_sources_that_wait_confirm_each_other(watched: Watched) -> None:
 
 
 def test_a_stale_source_confirms_nothing(watched: Watched) -> None:
-    watched.sweep(-4 * 60, offer("1.20"), source="gpuhunt")  # its limit is three hours
+    watched.sweep(-4 * 60, offer("1.50"), source="gpuhunt")  # its limit is three hours
     watched.sweep(0, offer("3.60"))
-    watched.sweep(15, offer("1.20"))
+    watched.sweep(15, offer("1.50"))
     assert watched.prices() == {"H200": "3.6"}
 
 

@@ -6,7 +6,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from time import monotonic
@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from scrapers.contract import GpuQuote, LayoutChanged, Row, TokenQuote
+from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, Row, TokenQuote
 from scrapers.http import HostGate
 from tracker.collect import Collector, keep, read_rows
 from tracker.config import Source, SourceSettings, load_config
 from tracker.database import migrate, open_database, writing
 from tracker.errors import ConfigError
 from tracker.exchange import load_shipped
+from tracker.guard.settings import GuardSettings
 from tracker.paths import config_dir
 from tracker.store import SweepReport
 from tracker.world import World, load_world
@@ -164,6 +165,19 @@ def test_bands_of_tokens(collector: Collector, prices: dict[str, str], reason: s
     assert (len(report.rates), report.skipped) == (not reason, Counter({reason: 1} if reason else {}))
 
 
+def test_a_reference_rate_follows_the_last_one(collector: Collector) -> None:
+    """Dollars for one euro; the shipped history ends in 2026. A quarter at once is no rate, unless the last one known is old."""
+    with collector.db.connect() as connection:
+        day = connection.exec_driver_sql("select max(day) from fx where currency = 'USD'").scalar()
+        last = Decimal(connection.exec_driver_sql("select rate from fx where currency = 'USD' order by day desc limit 1").scalar()) / 10**9
+    next_day = date.fromisoformat(str(day)) + timedelta(days=1)
+    for factor, late, usable in (("1.02", 0, 1), ("0.97", 0, 1), ("10", 0, 0), ("0.1", 0, 0), ("1.25", 0, 0), ("1.25", 60, 1)):
+        quote = FxQuote(base="EUR", currency="USD", rate=last * Decimal(factor), day=next_day + timedelta(days=late))
+        later = replace(collector, now=lambda: NOW + timedelta(days=400))
+        report = read_rows(later, SOURCE, [GOOD, quote], NOW, NOW)
+        assert len(report.fx) == usable, factor
+
+
 # --- composed prices --------------------------------------------------------------------------------------------------------
 
 PARTS: dict[str, Any] = {"vcpu": "0.38", "ram": "0.31", "gpu": "2.90", "disk": "0.08"}
@@ -219,6 +233,12 @@ def test_every_gpu_that_is_rented_out_has_bands(world: World) -> None:
     """Boxes with memory of their own are bought, not rented."""
     rented = {gpu.id for gpu in world.catalogue.gpus.values() if gpu.gpu_class != "unified"}
     assert set(world.settings.guard.bands) == rented
+
+
+def test_what_is_shipped_is_what_the_program_takes_for_granted(world: World) -> None:
+    """A user's [guard] replaces the whole table: what it leaves out must not become laxer."""
+    shipped = world.settings.guard.model_dump(exclude={"bands", "anchors"})
+    assert shipped == GuardSettings().model_dump(exclude={"bands", "anchors"})
 
 
 def test_bands_of_lower_tiers_reach_lower(world: World) -> None:

@@ -228,7 +228,7 @@ def test_a_region_without_the_gpu_in_its_price_waits(watched: Watched) -> None:
     for minutes in (0, 15, 30):
         watched.sweep(minutes, *regions("4.325", odd="0.814"), source="gcp")
     assert len(watched.book().offers) == 5
-    assert watched.states() == [("pending", "5.3 times below its other regions")]
+    assert watched.states() == [("pending", "5.3 times below its other regions; price per GPU is 5.3 times off all others of gcp")]
 
 
 def test_spot_prices_of_regions_differ(watched: Watched) -> None:
@@ -322,15 +322,25 @@ def test_all_list_prices_at_once_wait_for_the_next_sweep(watched: Watched) -> No
     dearer = [offer("4.18", sku=row.sku) for row in TEN]
     watched.sweep(15, *dearer)
     assert set(watched.prices().values()) == {"3.6"}
-    assert {reason for _, reason in watched.states()} == {"10 of 10 list prices moved at once"}
+    assert {reason for _, reason in watched.states()} == {"10 of 10 prices are not as they were"}
     watched.sweep(30, *dearer)
     assert set(watched.prices().values()) == {"4.18"}
 
 
-def test_seven_of_ten_are_not_all(watched: Watched) -> None:
+def test_a_new_machine_far_off_everything_of_its_provider_waits(watched: Watched) -> None:
+    """A node of eight H100 at 16.80, counted as one GPU, in a market where others ask 1.50 to 12."""
+    eight = offer("16.8", sku="8 x", gpu_count=8)
+    watched.sweep(0, eight)
+    watched.sweep(15, offer("16.8", sku="1 x"), eight)
+    assert watched.prices() == {"8 x": "16.8"}
+    assert [state for state, _ in watched.states()] == ["pending"]
+    assert watched.states()[0][1].endswith("price per GPU is 8.0 times off all others of runpod")
+
+
+def test_five_of_ten_are_not_all(watched: Watched) -> None:
     watched.sweep(0, *TEN)
-    watched.sweep(15, *(offer("4.18", sku=row.sku) for row in TEN[:7]), *TEN[7:])
-    assert sorted(watched.prices().values()) == ["3.6"] * 3 + ["4.18"] * 7
+    watched.sweep(15, *(offer("4.18", sku=row.sku) for row in TEN[:5]), *TEN[5:])
+    assert sorted(watched.prices().values()) == ["3.6"] * 5 + ["4.18"] * 5
 
 
 def test_spot_prices_may_all_move_at_once(watched: Watched) -> None:

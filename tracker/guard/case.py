@@ -19,6 +19,8 @@ from tracker.guard.siblings import Contradictions, contradictions
 from tracker.listing import DAY_MS, Kind, Known, Prices, Row, known_prices, past_prices, prices_of
 from tracker.rows import OfferRow
 
+HELD = ("gpu", "gpu_count", "model", "currency")  # parts of an identity that a name of a source does not change
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printed:
@@ -104,11 +106,15 @@ class Case:
         return contradictions(offers, frozenset(self.moved), self.guard.settings, self.guard.exchange)
 
     @cached_property
-    def things(self) -> set[tuple[object, ...]]:
-        """Identities of what is listed, less the currency."""
-        place = self.kind.row.IDENTITY.index("currency") + 1  # the source comes first
-        found = (json.loads(key) for key, known in self.known.items() if not known.gone)
-        return {(*parts[:place], *parts[place + 1 :]) for parts in found}
+    def names(self) -> dict[tuple[object, ...], tuple[object, ...]]:
+        """What is listed under each name: the parts of an identity that say which thing it is, and those that say what it holds."""
+        found = (self._split(json.loads(key)[1:]) for key, known in self.known.items() if not known.gone)
+        return dict(found)
+
+    def _split(self, identity: Sequence[object]) -> tuple[tuple[object, ...], tuple[object, ...]]:
+        """An identity as its name, and what is sold under that name in which currency."""
+        parts = list(zip(self.kind.row.IDENTITY, identity, strict=True))
+        return tuple(v for n, v in parts if n not in HELD), tuple(v for n, v in parts if n in HELD)
 
     def tolerance(self, row: Row) -> Decimal:
         """How far a second sighting may be from the first."""
@@ -120,13 +126,17 @@ class Case:
         before, new, settings = self._before(key, row), prices_of(row), self.guard.settings
         contradicted = tuple(self.contradictions.doubts.get(key, ()))
         if before is None:
-            return Doubts((), _only(self._other_currency(row), self.elsewhere.doubt(row)), contradicted)
+            return Doubts((), _only(self.elsewhere.doubt(row)), (*contradicted, *self._odd(row)))
         change = change_doubt(before, row, settings)
         if change is not None:
             return Doubts((change,), _only(self.elsewhere.doubt(row)), contradicted)
         past = self.past.get(self.known[key].id, []) if key in self.known else []
         at = self.seen.at
         return Doubts(_only(flip_doubt(past, new, at, settings), history_doubt(past, row, at, settings)), (), contradicted)
+
+    def _odd(self, row: Row) -> tuple[Doubt, ...]:
+        """Why something new does not fit to what the same source and provider list."""
+        return _only(self._renamed(row), self.elsewhere.own_doubt(row))
 
     def _before(self, key: str, row: Row) -> Prices | None:
         """The last price known: listed, listed until it was gone, or imported; None for something new."""
@@ -137,10 +147,11 @@ class Case:
         imported = self.elsewhere.imported_twin(row)
         return prices_of(imported) if imported is not None and imported.currency == row.currency else None
 
-    def _other_currency(self, row: Row) -> Doubt | None:
-        """Something listed is printed in another currency than before."""
-        identity = json.loads(json.dumps([self.seen.source, *(getattr(row, name) for name in row.IDENTITY if name != "currency")]))
-        return Doubt(f"now in {row.currency}") if tuple(identity) in self.things else None
+    def _renamed(self, row: Row) -> Doubt | None:
+        """The same name is listed with other GPUs or in another currency."""
+        name, holds = self._split([getattr(row, part) for part in row.IDENTITY])
+        before = self.names.get(name, holds)
+        return None if before == holds else Doubt(f"{' '.join(map(str, before))} is now {' '.join(map(str, holds))}")
 
 
 def _only(*doubts: Doubt | None) -> tuple[Doubt, ...]:

@@ -22,7 +22,7 @@ def change_doubt(old: Prices, row: Row, settings: GuardSettings) -> Doubt | None
     zeroed = [name for name, price in new.items() if price == 0 and old.get(name)]
     if zeroed:
         return Doubt(f"{_words(zeroed[0])} went to 0")
-    return _far(old, new, _limit(row, settings)) or _alone(old, new, settings.token_alone)
+    return _far(old, new, _limit(row, settings)) or _alone(old, new, settings.token_alone) or _apart(old, new, settings.token_apart)
 
 
 def _far(old: Prices, new: Prices, limit: Decimal) -> Doubt | None:
@@ -48,6 +48,13 @@ def _alone(old: Prices, new: Prices, limit: Decimal) -> Doubt | None:
     if fell and any(move < STILL for move in moves.values()):
         return Doubt(f"{_words(fell[0])} alone fell {moves[fell[0]]:.2f} times")
     return None
+
+
+def _apart(old: Prices, new: Prices, limit: Decimal) -> Doubt | None:
+    """One component rises and another falls: how two columns look that were read in each other's place."""
+    moves = {name: Decimal(after) / before for name, after in new.items() if (before := old.get(name)) and after}
+    rose, fell = ([name for name, move in moves.items() if found(move)] for found in (limit.__le__, lambda move: move * limit <= 1))
+    return Doubt(f"{_words(rose[0])} rose while {_words(fell[0])} fell") if rose and fell else None
 
 
 def flip_doubt(past: Sequence[tuple[int, Prices]], new: Prices, at: int, settings: GuardSettings) -> Doubt | None:

@@ -68,6 +68,18 @@ class Elsewhere:
             return Doubt(f"{field} {place}", SOURCE)
         return None
 
+    def own_doubt(self, row: Row) -> Doubt | None:
+        """Why a new rent is out of line with what its own provider asks for the GPU in other machines and places, or None."""
+        is_steady = isinstance(row, OfferRow) and row.tier != "spot"  # spot prices of two places may lie far apart
+        own = _usd_of(row, "price", self.exchange) if is_steady else None
+        theirs = [usd for told in self.told if _is_akin(told, row) and (usd := _usd_of(told.row, "price", self.exchange))]
+        if not own or not theirs:
+            return None
+        low, high, limit = min(theirs), max(theirs), self.settings.own
+        if own * limit > low and own < high * limit:
+            return None
+        return Doubt(f"price per GPU is {factor(own, low if own < low else high):.1f} times off all others of {row.provider}")
+
     def _limits(self, row: Row) -> tuple[Decimal, Decimal]:
         s = self.settings
         return (s.rent_low, s.rent_high) if isinstance(row, OfferRow) else (s.token_low, s.token_high)
@@ -133,6 +145,14 @@ class _Place:
     def is_over(self) -> bool:
         """Whether nobody else asks nearly as much."""
         return self.own > self.highest * OVER
+
+
+def _is_akin(told: Told, row: Row) -> bool:
+    """Whether it is a listed rent of the same GPU by the same provider in the same tier."""
+    if told.waiting or not isinstance(told.row, OfferRow) or not isinstance(row, OfferRow):
+        return False
+    names = ("provider", "gpu", "tier", "is_slice")
+    return all(getattr(told.row, name) == getattr(row, name) for name in names)
 
 
 def _what(row: Row) -> tuple[str, ...]:

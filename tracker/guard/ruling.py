@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from tracker.guard.case import Case, Doubts, Printed
 from tracker.guard.context import Guard
-from tracker.guard.doubts import HAND, REPEAT, Doubt, hardest
+from tracker.guard.doubts import HAND, REPEAT, Doubt, close, hardest
 from tracker.guard.quarantine import (
     ACCEPTED,
     CONFIRMED,
@@ -61,19 +61,32 @@ def rule(case: Case, allowed: Collection[str]) -> Ruling:
 
 
 def _all_at_once(case: Case, doubts: Mapping[str, Doubts]) -> dict[str, Doubts]:
-    """Nearly all list prices of a source moved: another currency or tax, or true; the next sweep tells. Spot prices and asks do move."""
-    settings = case.guard.settings
-    firm = [key for key, row in case.printed.rows.items() if case.listed(key) is not None and is_firm(row)]
-    moved = [key for key in firm if key in case.moved]
-    if len(moved) < settings.all_rows or len(moved) < settings.all_share * len(firm):
+    """Most of a price list is not as it was: another currency or tax, other columns, or true; the next sweep tells."""
+    settings, rows = case.guard.settings, case.printed.rows
+    asked = {key for key, row in rows.items() if _is_ask(row)}
+    expected = case.printed.keys | case.missing.keys()
+    known = {key for key in expected - asked if case.listed(key) is not None and not case.known[key].is_missed}
+    same = {key for key in known if key in rows and (key not in case.moved or _nearly(case, key, rows[key]))}
+    changed = len(known) - len(same)
+    if changed < settings.all_rows or changed < settings.all_share * len(known) or all(map(_is_spot, rows.values())):
         return {}
-    doubt = Doubt(f"{len(moved)} of {len(firm)} list prices moved at once")
-    return {key: replace(doubts[key], moved=(*doubts[key].moved, doubt)) for key in moved}
+    doubt = Doubt(f"{changed} of {len(known)} prices are not as they were")
+    return {key: replace(found, moved=(*found.moved, doubt)) for key, found in doubts.items() if key in known}
 
 
-def is_firm(row: Row) -> bool:
-    """Whether a price is of a list, which changes a few times a year."""
-    return not isinstance(row, OfferRow) or (row.tier != "spot" and row.price_kind == "list")
+def _nearly(case: Case, key: str, row: Row) -> bool:
+    """Whether a price is the listed one but for rounding, or for a conversion its source makes."""
+    listed = case.listed(key)
+    return listed is not None and close(listed, prices_of(row), case.guard.settings.tolerance)
+
+
+def _is_ask(row: Row) -> bool:
+    return isinstance(row, OfferRow) and row.price_kind == "ask"
+
+
+def _is_spot(row: Row) -> bool:
+    """Spot prices move together all the time: a list of nothing else is no list."""
+    return isinstance(row, OfferRow) and row.tier == "spot"
 
 
 def _tally(case: Case, doubts: Mapping[str, Doubts]) -> Tally:
