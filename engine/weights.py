@@ -97,6 +97,19 @@ def weight_parts(model: ModelSpec, weight_format: WeightFormat) -> tuple[int, in
     return kept * BITS_16_BYTES, _product(model.params - kept, weight_format.bytes_per_param)
 
 
+def active_bytes(model: ModelSpec, weight_format: WeightFormat) -> int | None:
+    """Bytes of weights a token reads where the 16-bit remainder is read whole, counted; None where the active count is unknown.
+
+    ``kept * 2 + (active - kept) * bytes per parameter``. For Kimi K3.1 Pro 139.5 GB: 114.7 for every token and 24.8 of experts, where 16 of
+    its 896 experts are 25.8 GB (DevToolLab, 2026-11-07).
+    """
+    if model.params_active is None:
+        return None
+    kept, _ = params_16bit(model, weight_format)
+    remainder, _ = weight_parts(model, weight_format)
+    return remainder + _product(max(0, model.params_active - kept), weight_format.bytes_per_param)
+
+
 def _listed(checkpoint: Checkpoint) -> Weights:
     assert checkpoint.size_bytes is not None
     line = ReceiptLine(name=f"files of {checkpoint.name}", value=checkpoint.size_bytes, unit="B", source=checkpoint.source)

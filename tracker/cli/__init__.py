@@ -10,7 +10,22 @@ import sys
 import typer
 from sqlalchemy.exc import DatabaseError
 
-from tracker.cli import answers, bills, book, comparing, daemon, downloads, facts, finance, health, history, plans, quarantine, sizing
+from tracker.cli import (
+    answers,
+    bills,
+    book,
+    comparing,
+    daemon,
+    downloads,
+    facts,
+    finance,
+    health,
+    history,
+    own_machine,
+    plans,
+    quarantine,
+    sizing,
+)
 from tracker.cli.session import stand_at
 from tracker.cli.times import At
 from tracker.errors import BreakevenError
@@ -22,7 +37,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Rent GPUs or pay per token: prices, setups and the volume at which renting wins.",
 )
-for commands in (daemon, answers, sizing, comparing, downloads, plans, bills, facts, book, history, finance, health, quarantine):
+for commands in (
+    daemon,
+    answers,
+    sizing,
+    comparing,
+    downloads,
+    own_machine,
+    plans,
+    bills,
+    facts,
+    book,
+    history,
+    finance,
+    health,
+    quarantine,
+):
     commands.add_to(app)
 
 
