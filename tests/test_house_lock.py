@@ -1,4 +1,4 @@
-"""The lock: whole for every Python from 3.11.0 on, Linux and macOS, every file hashed, no address of an index."""
+"""The locks: whole for every Python from 3.11.0 on, Linux and macOS, every file hashed, no address of an index."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from extras import extra
 from packaging.markers import Marker, default_environment
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -20,6 +21,9 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+EXTRAS = (ROOT / "extras.lock").read_text(encoding="utf-8")  # what the heavy extras add
+OPTIONAL: Mapping[str, list[str]] = SETTINGS["project"]["optional-dependencies"]
+LIGHT = frozenset({"postgres"})  # extras that requirements.lock holds
 PYTHONS = ("3.11.0", "3.11.2", "3.11.3", "3.11.4", "3.11.5", "3.11.15", "3.12.0", "3.12.12", "3.13.0", "3.13.11", "3.14.0", "3.14.2")
 PLATFORMS = {
     "linux": {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix"},
@@ -69,10 +73,10 @@ def environment(python: str, platform: str, machine: str) -> dict[str, str]:
 ENVIRONMENTS = [environment(python, platform, machine) for python in PYTHONS for platform in PLATFORMS for machine in MACHINES[platform]]
 
 
-def roots() -> list[str]:
-    """What must be installable: the program, its extras, its checks and its build backend."""
+def roots(heavy: bool = False) -> list[str]:
+    """What must be installable: the program, its light or all of its extras, its checks and its build backend."""
     project, groups = SETTINGS["project"], SETTINGS["dependency-groups"]
-    extras = [text for texts in project["optional-dependencies"].values() for text in texts]
+    extras = [text for name, texts in OPTIONAL.items() if heavy or name in LIGHT for text in texts]
     checks = [text for texts in groups.values() for text in texts if isinstance(text, str)]
     return [*project["dependencies"], *extras, *checks, *SETTINGS["build-system"]["requires"]]
 
@@ -114,10 +118,10 @@ def holes(lock: str, wanted: Iterable[str], env: dict[str, str], needs: Mapping[
             continue
         if not requirement.specifier.contains(active[name].version, prereleases=True):
             complaints.append(f"{by} needs {requirement}: the lock has {active[name].version}")
-        for extra in ("", *requirement.extras):
-            if (name, extra) not in seen:
-                seen.add((name, extra))
-                todo += [(need, name) for need in _needs(active[name], extra, env, needs, complaints)]
+        for option in ("", *requirement.extras):
+            if (name, option) not in seen:
+                seen.add((name, option))
+                todo += [(need, name) for need in _needs(active[name], option, env, needs, complaints)]
     return complaints
 
 
@@ -143,9 +147,32 @@ def _id(env: dict[str, str]) -> str:
     return f"{env['python_full_version']}-{env['sys_platform']}-{env['platform_machine']}"
 
 
+@pytest.fixture(scope="module")
+def all_needs() -> Mapping[str, Needs]:
+    for pin in pins(EXTRAS):
+        extra(pin.name)
+    return needs_here(LOCK + EXTRAS)
+
+
 @pytest.mark.parametrize("env", ENVIRONMENTS, ids=_id)
 def test_nothing_is_missing_from_the_lock(env: dict[str, str], needs: Mapping[str, Needs]) -> None:
     assert holes(LOCK, roots(), env, needs) == []
+
+
+@pytest.mark.parametrize("env", ENVIRONMENTS, ids=_id)
+def test_nothing_is_missing_from_both_locks(env: dict[str, str], all_needs: Mapping[str, Needs]) -> None:
+    assert holes(LOCK + EXTRAS, roots(heavy=True), env, all_needs) == []
+
+
+def test_the_extras_lock_only_adds() -> None:
+    assert {pin.name for pin in pins(LOCK)} & {pin.name for pin in pins(EXTRAS)} == set()
+
+
+def test_the_first_lock_is_no_larger_than_the_program_needs() -> None:
+    """A heavy extra in it would be installed by every `make run`."""
+    heavy = {canonicalize_name(Requirement(text).name) for name, texts in OPTIONAL.items() if name not in LIGHT for text in texts}
+    assert heavy
+    assert heavy & {pin.name for pin in pins(LOCK)} == set()
 
 
 HASH = "    --hash=sha256:" + "0" * 64
@@ -178,7 +205,9 @@ def test_a_hole_is_seen(lock: str, wanted: list[str], python: str, complaint: st
 
 
 def test_every_pin_carries_sha256_hashes() -> None:
-    unhashed = [pin.name for pin in pins(LOCK) if not pin.hashes or not all(re.fullmatch("sha256:[0-9a-f]{64}", h) for h in pin.hashes)]
+    unhashed = [
+        pin.name for pin in pins(LOCK + EXTRAS) if not pin.hashes or not all(re.fullmatch("sha256:[0-9a-f]{64}", h) for h in pin.hashes)
+    ]
     assert unhashed == []
     assert len(pins(LOCK)) > 40
 
@@ -200,7 +229,7 @@ def test_an_address_or_a_loose_line_is_refused(line: str) -> None:
 
 
 def test_no_address_stands_in_the_lock() -> None:
-    assert re.findall(r"\w+://|file:|--\w*(?:index|links)", LOCK) == []
+    assert re.findall(r"\w+://|file:|--\w*(?:index|links)", LOCK + EXTRAS) == []
 
 
 @pytest.mark.parametrize("name", ["hatchling", "pytest", "mypy", "ruff", "psycopg-binary", "httpx", "sqlmodel", "apscheduler"])
@@ -216,4 +245,10 @@ def test_this_environment_is_the_lock() -> None:
     """The tests run on the versions the lock names."""
     here = {key: str(value) for key, value in default_environment().items()}
     active = [pin for pin in pins(LOCK) if pin.marker is None or pin.marker.evaluate(here)]
+    assert {pin.name: distribution(pin.name).version for pin in active} == {pin.name: str(pin.version) for pin in active}
+
+
+def test_the_extras_here_are_those_of_their_lock(all_needs: Mapping[str, Needs]) -> None:
+    here = {key: str(value) for key, value in default_environment().items()}
+    active = [pin for pin in pins(EXTRAS) if pin.marker is None or pin.marker.evaluate(here)]
     assert {pin.name: distribution(pin.name).version for pin in active} == {pin.name: str(pin.version) for pin in active}

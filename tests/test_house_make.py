@@ -45,7 +45,7 @@ def make(place: Path, env: dict[str, str], *words: str) -> subprocess.CompletedP
 def checkout(tmp_path: Path) -> Path:
     place = tmp_path / "checkout"
     shutil.copytree(ROOT / ".ci", place / ".ci")
-    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+    for name in ("Makefile", "pyproject.toml", "requirements.lock", "extras.lock"):
         shutil.copy(ROOT / name, place)
     return place
 
@@ -68,6 +68,19 @@ def test_setting_up_happens_once(checkout: Path, tmp_path: Path) -> None:
     ]
     assert "up to date" in make(checkout, env, ".venv/.ready").stdout
     assert len(calls(tmp_path)) == 3
+
+
+def test_the_extras_are_added_only_when_asked_for(checkout: Path, tmp_path: Path) -> None:
+    env = programs(tmp_path, python3=STAND_IN.format(place=tmp_path))
+    assert make(checkout, env, "format").returncode != 0  # the stand-in has no ruff: what matters is what was installed before
+    assert not [line for line in calls(tmp_path) if "extras.lock" in line]
+    make(checkout, env, "format", "EXTRAS=yes")
+    assert [line.split(" -r ")[1] for line in calls(tmp_path) if " -r " in line] == ["requirements.lock", "extras.lock"]
+    assert "--require-hashes" in calls(tmp_path)[-1]
+    later = (checkout / ".venv" / ".ready-extras").stat().st_mtime + 10
+    os.utime(checkout / "requirements.lock", (later, later))
+    make(checkout, env, "format", "EXTRAS=yes")
+    assert [line.split(" -r ")[1] for line in calls(tmp_path) if " -r " in line] == ["requirements.lock", "extras.lock"] * 2
 
 
 @pytest.mark.parametrize("changed", ["requirements.lock", "pyproject.toml"])

@@ -17,7 +17,17 @@ Tree = Mapping[str, str]
 
 TOP_LEVEL = {
     *("engine", "scrapers", "tracker", "config", "tests", "deploy", "docs", ".ci"),
-    *("pyproject.toml", "requirements.lock", "Makefile", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "NOTICE"),
+    *(
+        "pyproject.toml",
+        "requirements.lock",
+        "extras.lock",
+        "Makefile",
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "NOTICE",
+    ),
     *(".gitignore", ".gitattributes", ".dockerignore"),
 }
 PACKAGES = ("engine/", "scrapers/", "tracker/")
