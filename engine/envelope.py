@@ -1,19 +1,19 @@
 """The cheapest plan at every volume: the lower envelope of the API's line and of every rental's, as data for a chart.
 
-Every plan's cost is a line between the volumes at which an hour fills its replicas up. Between two such volumes the envelope is that
-of a few lines, because the best number of replicas never falls as the volume grows.
+The cost of r replicas beside the API is a chain of lines: with every volume at which one more hour of the week is full, another hour's
+tokens go to the API. Chains are joined two by two, the lower one at each volume.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from itertools import pairwise
 
 from engine.exact import Number, to_decimal
-from engine.plans import Demand, PlanKind, Rental, best_replicas, hourly_capacity, own_tokens, plan_usd, replicas_for_all
+from engine.plans import Demand, PlanKind, Rental, hourly_capacity
+from engine.units import MTOK
 
 CHART_REPLICAS = 32
 
@@ -32,123 +32,117 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    rental: Rental | None
-    replicas: int
-    start: Fraction  # USD at the left end
+class _Piece:
+    """A line from volume ``low`` to ``high``: ``usd`` at volume 0, whether the line reaches it or not."""
+
+    low: Fraction
+    high: Fraction
+    usd: Fraction
     slope: Fraction  # USD a token
     kind: PlanKind
+    rental: Rental | None
+    replicas: int
 
-    def at(self, offset: Fraction) -> Fraction:
-        return self.start + self.slope * offset
+    def at(self, tokens: Fraction) -> Fraction:
+        return self.usd + self.slope * tokens
 
 
 def envelope(demand: Demand, rentals: Iterable[Rental], up_to_tokens: Number, *, max_replicas: int = CHART_REPLICAS) -> tuple[Segment, ...]:
     """Segments from volume 0 to ``up_to_tokens`` with rising volumes; the demand's own volume is not used.
 
     At a jump the segment begins just above the volume. A rental uses at most ``max_replicas``; the rest goes to the API, and where
-    no API sells the model, the envelope ends.
+    no API sells the model, the envelope ends. Of equal costs the API comes first, then rentals in their order and fewer replicas.
     """
-    known = tuple(rentals)
-    edges = _edges(demand, known, Fraction(up_to_tokens), max_replicas)
-    parts = [part for low, high in pairwise(edges) for part in _between(demand, known, low, high, max_replicas)]
-    return tuple(_merged(parts))
-
-
-def _edges(demand: Demand, rentals: Sequence[Rental], last: Fraction, max_replicas: int) -> list[Fraction]:
-    """Volumes at which some hour fills r replicas of some rental, ends included."""
-    edges = {Fraction(0), last}
+    last = Fraction(up_to_tokens)
+    chains = [] if demand.api_usd_per_mtok is None else [[_Piece(Fraction(0), last, Fraction(0), _api(demand), "api", None, 0)]]
     for rental in rentals:
-        for weight, _ in demand.weights():
-            step = hourly_capacity(demand, rental) / weight
-            edges |= {step * r for r in range(1, min(max_replicas, int(last / step)) + 1)}
-    return sorted(edges)
+        chains += [list(_chain(demand, rental, count, last)) for count in range(1, _most(demand, rental, last, max_replicas) + 1)]
+    return tuple(_segment(piece) for piece in _joined(_lowest(chains)))
 
 
-def _between(demand: Demand, rentals: Sequence[Rental], low: Fraction, high: Fraction, max_replicas: int) -> Iterator[Segment]:
-    """The envelope where every cost is a line: from the lowest at the left, on to whichever comes below it first."""
-    lines = list(_lines(demand, rentals, low, high, max_replicas))
-    at, end = Fraction(0), high - low
-    current = min(lines, key=lambda line: (line.start, line.slope), default=None)
-    while current is not None and at < end:
-        crossings = [(_crossing(current, line), line.slope, line) for line in lines if line.slope < current.slope]
-        until, _, following = min(crossings, key=lambda crossing: crossing[:2], default=(end, Fraction(0), None))
-        until = min(until, end)
-        if until > at:
-            yield _segment(current, low, at, until)
-        at, current = until, following
+def _api(demand: Demand) -> Fraction:
+    """USD a token at the API."""
+    return Fraction(demand.api_usd_per_mtok or 0) / MTOK
 
 
-def _lines(demand: Demand, rentals: Sequence[Rental], low: Fraction, high: Fraction, max_replicas: int) -> Iterator[_Line]:
-    middle = (low + high) / 2
-    if demand.api_usd_per_mtok is not None:
-        yield _line(demand, None, 0, low, middle)
-    for rental in rentals:
-        for replicas in _counts(demand, rental, low, high, max_replicas):
-            yield _line(demand, rental, replicas, low, middle)
+def _most(demand: Demand, rental: Rental, last: Fraction, max_replicas: int) -> int:
+    """More replicas than serve the busiest hour of the largest volume never pay."""
+    busiest = demand.weights()[0][0] * last
+    return min(max_replicas, -int(-busiest // hourly_capacity(demand, rental)))
 
 
-def _counts(demand: Demand, rental: Rental, low: Fraction, high: Fraction, max_replicas: int) -> list[int]:
-    """Numbers of replicas that can be the best of the rental anywhere between the volumes."""
-    needed = replicas_for_all(demand, rental, high)
-    counts = {needed} if needed <= max_replicas else set()
-    if demand.api_usd_per_mtok is not None:
-        least, most = (best_replicas(demand, rental, max_replicas, tokens, fixed=False) for tokens in (low, high))
-        counts |= set(range(max(1, least), most + 1))
-    return sorted(counts)
+def _chain(demand: Demand, rental: Rental, replicas: int, last: Fraction) -> Iterator[_Piece]:
+    """Cost of the replicas with the API for what they cannot serve; without an API it ends where the busiest hour is full."""
+    usd = replicas * rental.rent + Fraction(demand.fixed_usd_per_month)
+    own, api = Fraction(rental.marginal_usd_per_mtok) / MTOK, _api(demand)
+    most = replicas * hourly_capacity(demand, rental)  # tokens of one hour of the week, a month
+    low, slope = Fraction(0), own
+    kind: PlanKind = "self_host"
+    for weight, hours in demand.weights():
+        high = min(last, most / weight)
+        if high > low:
+            yield _Piece(low, high, usd, slope, kind, rental, replicas)
+        if high == last or demand.api_usd_per_mtok is None:
+            return
+        low, kind = max(low, high), "hybrid"
+        usd += hours * most * (own - api)  # these hours are full from here on: what they serve is constant, the rest is the API's
+        slope += hours * weight * (api - own)
+    yield _Piece(low, last, usd, slope, "hybrid", rental, replicas)
 
 
-def _line(demand: Demand, rental: Rental | None, replicas: int, low: Fraction, middle: Fraction) -> _Line:
-    """The cost's line through two inner points; at the left end itself it may still be on the step below."""
-    quarter = (low + middle) / 2
-    usd = plan_usd(demand, rental, replicas, middle)
-    slope = (usd - plan_usd(demand, rental, replicas, quarter)) / (middle - quarter)
-    full = rental is not None and own_tokens(demand, rental, replicas, middle) == middle
-    kind: PlanKind = "api" if rental is None else ("self_host" if full else "hybrid")
-    return _Line(rental, replicas, usd - slope * (middle - low), slope, kind)
+def _lowest(chains: Sequence[list[_Piece]]) -> list[_Piece]:
+    """The lower envelope of chains, joined two by two; of equal ones the earlier."""
+    if len(chains) <= 1:
+        return list(chains[0]) if chains else []
+    middle = len(chains) // 2
+    return list(_lower(_lowest(chains[:middle]), _lowest(chains[middle:])))
 
 
-def _crossing(current: _Line, other: _Line) -> Fraction:
-    """Offset from the left end at which the other, less steep, line comes below."""
-    return (other.start - current.start) / (current.slope - other.slope)
+def _lower(first: list[_Piece], second: list[_Piece]) -> Iterator[_Piece]:
+    """At every volume the lower of two chains from 0 on; beyond the end of one, the other."""
+    one, two, low = 0, 0, Fraction(0)
+    while one < len(first) and two < len(second):
+        a, b = first[one], second[two]
+        high = min(a.high, b.high)
+        yield from _lower_of(a, b, low, high)
+        one, two, low = one + (a.high == high), two + (b.high == high), high
+    rest = [*first[one:], *second[two:]]
+    yield from (replace(piece, low=max(piece.low, low)) for piece in rest)
 
 
-def _segment(line: _Line, low: Fraction, at: Fraction, until: Fraction) -> Segment:
-    return Segment(
-        kind=line.kind,
-        rental=line.rental,
-        replicas=line.replicas,
-        from_tokens=to_decimal(low + at),
-        to_tokens=to_decimal(low + until),
-        from_usd=to_decimal(line.at(at)),
-        to_usd=to_decimal(line.at(until)),
-    )
+def _lower_of(a: _Piece, b: _Piece, low: Fraction, high: Fraction) -> Iterator[_Piece]:
+    """The lower of two lines between two volumes: one of them, or both where they cross."""
+    left, right = a.at(low) - b.at(low), a.at(high) - b.at(high)
+    if left * right < 0:
+        cross = low + (high - low) * left / (left - right)
+        before, after = (a, b) if left < 0 else (b, a)
+        yield replace(before, low=low, high=cross)
+        yield replace(after, low=cross, high=high)
+    else:
+        yield replace(a if left + right <= 0 else b, low=low, high=high)
 
 
-def _merged(parts: Iterable[Segment]) -> Iterator[Segment]:
-    """Neighbours of one plan on one line as one segment."""
-    held: Segment | None = None
-    for part in parts:
-        if held is not None and _continues(held, part):
-            held = Segment(
-                kind=held.kind,
-                rental=held.rental,
-                replicas=held.replicas,
-                from_tokens=held.from_tokens,
-                to_tokens=part.to_tokens,
-                from_usd=held.from_usd,
-                to_usd=part.to_usd,
-            )
+def _joined(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
+    """Neighbours on one line of one plan as one piece."""
+    held: _Piece | None = None
+    for piece in pieces:
+        if held is not None and replace(piece, low=held.low, high=held.high) == held:
+            held = replace(held, high=piece.high)
             continue
         if held is not None:
             yield held
-        held = part
+        held = piece
     if held is not None:
         yield held
 
 
-def _continues(held: Segment, part: Segment) -> bool:
-    same = (held.kind, held.rental, held.replicas, held.to_usd) == (part.kind, part.rental, part.replicas, part.from_usd)
-    first = Fraction(held.to_usd - held.from_usd) * Fraction(part.to_tokens - part.from_tokens)
-    second = Fraction(part.to_usd - part.from_usd) * Fraction(held.to_tokens - held.from_tokens)
-    return same and first == second
+def _segment(piece: _Piece) -> Segment:
+    return Segment(
+        kind=piece.kind,
+        rental=piece.rental,
+        replicas=piece.replicas,
+        from_tokens=to_decimal(piece.low),
+        to_tokens=to_decimal(piece.high),
+        from_usd=to_decimal(piece.at(piece.low)),
+        to_usd=to_decimal(piece.at(piece.high)),
+    )

@@ -216,13 +216,15 @@ def test_without_a_rate_or_an_offer_the_other_side_is_planned(user: Path) -> Non
     assert nothing.code == 1 and "no plan: no offer in the book holds it; no API rate in the book" in nothing.text
 
 
-def test_a_week_of_many_hours_is_planned_but_not_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shares = "hour_shares = [" + ", ".join(str(1 + hour % 13) for hour in range(168)) + "]"
+def test_a_week_of_168_different_hours_is_drawn_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = "hour_shares = [" + ", ".join(str(100 + hour) for hour in range(168)) + "]"
     write_workloads(tmp_path, monkeypatch, shares)
     with shelf(book()):
-        found = breakeven("plan", KIMI, "--tokens-per-month", "16B")
-    assert "the curve over volume is not drawn: the week of agent-turns has too many different hours" in found.text
-    assert "everything at the API" in found.text
+        curve = breakeven("plan", KIMI, "--tokens-per-month", "16B", "--json").json["envelope"]
+    assert {(piece["kind"], piece["replicas"]) for piece in curve} == {("api", 0), ("hybrid", 1)}
+    assert len(curve) > 10  # the one replica fills up hour by hour
+    assert (curve[0]["kind"], curve[0]["from_tokens"]) == ("api", "0")
+    assert [piece["from_tokens"] for piece in curve[1:]] == [piece["to_tokens"] for piece in curve[:-1]]
 
 
 @pytest.mark.parametrize(

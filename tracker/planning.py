@@ -22,7 +22,6 @@ from tracker.snapshot import ModelAnswer
 from tracker.world import World
 
 CHARTED = 2  # the envelope goes to so many times the larger of the volume and the break-even
-DRAWN_HOURS = 12  # different hour shares of the week up to which the envelope is drawn: its edges grow with hours, rentals and replicas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,12 +136,7 @@ def _break_even(found: ModelAnswer, question: Question, pivot: Candidate | None,
 
 
 def _envelope(demand: Demand, chosen: Iterable[Candidate], up_to_tokens: Decimal) -> tuple[Segment, ...]:
-    """The lower envelope over volume at prices one can have any number of times, so without asks.
-
-    Empty where the week has too many different hours to draw it in seconds.
-    """
-    if len(demand.weights()) > DRAWN_HOURS:
-        return ()
+    """The lower envelope over volume at prices one can have any number of times, so without asks."""
     return envelope(demand, [one.rental for one in chosen if not one.once and _may_pay(demand, one.rental)], up_to_tokens)
 
 

@@ -23,7 +23,7 @@ from tracker.database import reading
 from tracker.errors import BreakevenError
 from tracker.explain import Section, capacity_lines, explain_rate, explain_setup, readings
 from tracker.plan_facts import plan_facts
-from tracker.planning import DRAWN_HOURS, PlanAnswer, plan_answer
+from tracker.planning import PlanAnswer, plan_answer
 from tracker.present import age, money
 from tracker.recompute import Question, Sizer, answer
 
@@ -181,8 +181,6 @@ def _capacity_text(candidate: Candidate) -> str:
 
 def _print_envelope(planned: PlanAnswer) -> None:
     if not planned.segments:
-        if len(planned.demand.weights()) > DRAWN_HOURS:
-            say(f"the curve over volume is not drawn: the week of {planned.answer.workload.id} has too many different hours")
         return
     header = ("tokens/month from", "to", "cheapest plan", "$/month from", "to")
     pieces = tuple(_pieces(planned.segments))
