@@ -78,6 +78,31 @@ def test_data_of_the_first_schema_is_there_after_the_upgrade_and_after_the_way_b
         assert connection.execute(text("select key, attempts from alert")).all() == [("k", 3)]
 
 
+def test_data_of_the_second_schema_is_there_after_the_upgrade_and_after_the_way_back(empty: Engine) -> None:
+    config = alembic_config(empty)
+    command.upgrade(config, "0002")
+    rows = (
+        "insert into sweep (source, at, recorded_at, started_at, finished_at, status, complete, rows, changed, skipped, bytes, input_hash, "
+        "error) values ('runpod', 1000, '2026-11-29 12:00:00', '2026-11-29 12:00:00', '2026-11-29 12:00:00', 'ok', true, 1, 1, '{}', 9, "
+        "'h', '')",
+        "insert into offer (id, key, source, origin, provider, sku, region, gpu, gpu_count, tier, term_months, trust, currency, is_slice, "
+        "price_kind, interconnect, source_url) values (7, 'k', 'runpod', 'runpod', 'runpod', 'H200', '', 'nvidia-h200-sxm-141', 1, "
+        "'on_demand', 0, 'datacenter', 'USD', false, 'list', 'unknown', 'https://x')",
+        "insert into offer_point (offer_id, at, price, availability) values (7, 1000, 3590000000, 0)",
+    )
+    with writing(empty) as connection:
+        for row in rows:
+            connection.execute(text(row))
+    migrate(empty)
+    shown = "select provider, sku, price_nano, listed_to from v_price_history"
+    for back in ("head", "0002"):
+        if back != "head":
+            command.downgrade(config, back)
+        with reading(empty) as connection:
+            assert connection.execute(text(shown)).all() == [("runpod", "H200", 3_590_000_000, None)]
+            assert connection.execute(text("select source, at, changed from sweep")).all() == [("runpod", 1000, 1)]
+
+
 @pytest.mark.real
 def test_processes_that_start_together_migrate_once(postgres: Postgres) -> None:
     url = postgres.url(postgres.make())

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, delete, func, or_, select, update
 from sqlmodel import SQLModel
 
 from engine.units import SECONDS_PER_HOUR
+from tracker.derived_tables import Decision as Decision  # registers the table
 from tracker.leases import SKEW
 from tracker.rows import from_ms
 from tracker.store import OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
@@ -70,8 +71,11 @@ def _newest_at(connection: Connection) -> datetime | None:
 def mend_future(connection: Connection, now: int, after_sweep: int) -> int:
     """Date sweeps that were stored after that one and lie beyond ``now`` (ms) to just before it, in their order; returns how many.
 
-    Their prices are right and only their times are not: left there, they would hide every price seen from now on.
+    Their prices are right and only their times are not: left there, they would hide every price seen from now on. What was decided
+    of them is forgotten, since the next recompute decides it at its own time.
     """
+    decision = _TABLES["decision"]
+    connection.execute(delete(decision).where(decision.c.sweep > after_sweep, decision.c.at > now))
     query = select(SWEEP.c.source, SWEEP.c.at).where(SWEEP.c.id > after_sweep, SWEEP.c.at > now).order_by(SWEEP.c.at)
     ahead: dict[str, list[int]] = {}
     for source, at in connection.execute(query):

@@ -27,6 +27,7 @@ from tracker.clock import Watch, mend_future
 from tracker.collect import Collector, describe
 from tracker.config import Source
 from tracker.database import database_url, migrate, open_database, reading, writing
+from tracker.decisions import keep_decisions
 from tracker.errors import BreakevenError
 from tracker.exchange import load_shipped
 from tracker.faults import CLOCK, READS, Trouble
@@ -143,6 +144,7 @@ class Daemon:
             now = self.now()
             try:
                 newest, self._snapshot = latest(self.db, self.world, self.sizer, now)
+                keep_decisions(self.db, self.world.config.sources, self._snapshot, newest)
                 self.alerts.judge(self._snapshot, after_sweep=newest > self._last_sweep)
                 self.trouble.over(*((*READS, "full", "read-only") if newest > self._last_sweep else READS))
                 self._last_sweep = newest

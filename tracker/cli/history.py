@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
+from sqlalchemy import Connection
 
-from tracker.book import Book
+from tracker.book import Book, read_book
 from tracker.cli.session import Json, Session, print_json, print_table, say, session
 from tracker.cli.times import since, span
 from tracker.database import reading
+from tracker.decided import Decided, course
 from tracker.plain import as_line
 from tracker.present import money
 from tracker.recompute import Sizer, answer, default_question
-from tracker.timeline import Change, books, changes, gpu_history
+from tracker.timeline import Change, changes, gpu_history, steps
 
 Since = Annotated[str, typer.Option("--since", help="From this time on, or so long ago: 7d, 6h, 2026-11-01.")]
 Until = Annotated[str, typer.Option("--until", help="Before this time; default: now.")]
@@ -74,13 +77,23 @@ def history(
     lines: Lines = False,
     as_json: Json = False,
 ) -> None:
-    """Prices or answers as they were at each step: only what was observed by then, with the time it was seen."""
+    """Prices or answers as they were at each step: only what was observed by then, with the time it was seen.
+
+    setup and breakeven tell what was decided, and when; before the first decision, what the book of that time says today.
+    """
     here = session()
     read = _reader(here, what, name)
     first, last = since(start, here.now, "--since"), since(until, here.now, "--until") if until else here.now + timedelta(milliseconds=1)
+    moments = list(steps(first, last, span(step, "--step")))
     with reading(here.db) as connection:
-        found = [(book.at, read(book)) for book in books(connection, here.world.config.sources, first, last, span(step, "--step"))]
-    rows = [{"at": at, **entry} for at, entries in found for entry in entries]
+        decided = _decisions(here, connection, what, name, first, last)
+        entries = [
+            [_decided(decided[place - 1], what)]
+            if (place := bisect_right(decided, at, key=lambda entry: entry.at))
+            else read(read_book(connection, at, here.world.config.sources))
+            for at in moments
+        ]
+    rows = [{"at": at, **entry} for at, found in zip(moments, entries, strict=True) for entry in found]
     if lines:
         for row in rows:
             print(as_line(row))
@@ -143,6 +156,7 @@ def _answer(found: Any, what: str) -> dict[str, Any]:
         "usd_per_hour": None if setup is None else money(setup.usd_per_hour),
         "seen_at": found.seen_at,
         "fresh": found.all_fresh if what == "breakeven" else found.setup_fresh,
+        "decided_at": None,
     }
     if what == "setup":
         return facts
@@ -152,4 +166,33 @@ def _answer(found: Any, what: str) -> dict[str, Any]:
         "break_even_tokens": None if point is None or point.tokens is None else f"{point.tokens:.0f}",
         "status": None if point is None else point.status,
         "verdict": None if found.verdict is None else found.verdict.answer,
+    }
+
+
+def _decisions(here: Session, connection: Connection, what: str, name: str, start: datetime, end: datetime) -> list[Decided]:
+    """What was decided on the model in that time; nothing where prices are asked for."""
+    if what not in ("setup", "breakeven"):
+        return []
+    question = default_question(here.world)
+    return course(connection, here.world.config.sources, start, end, model=name, workload=question.workload.id, policy=question.policy.name)
+
+
+def _decided(found: Decided, what: str) -> dict[str, Any]:
+    """The same facts of a decision. It was seen again after ``seen_at`` for as long as it held."""
+    facts = {
+        "setup": None if found.gpu is None else f"{found.gpu_count} x {found.gpu} {found.weight_format}",
+        "provider": found.provider,
+        "usd_per_hour": None if found.usd_per_hour is None else money(found.usd_per_hour),
+        "seen_at": min((at for at in (found.seen_at, found.api_seen_at) if at is not None), default=None),
+        "fresh": found.fresh if what == "breakeven" else found.provider is not None,
+        "decided_at": found.at,
+    }
+    if what == "setup":
+        return facts
+    return facts | {
+        "api_provider": found.api_provider,
+        "api_usd_per_mtok": None if found.api_usd_per_mtok is None else f"{found.api_usd_per_mtok:.4f}",
+        "break_even_tokens": None if found.break_even_tokens is None else f"{found.break_even_tokens:.0f}",
+        "status": found.break_even_status,
+        "verdict": found.verdict,
     }

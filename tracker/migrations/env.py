@@ -5,7 +5,8 @@ from __future__ import annotations
 from alembic import context
 from sqlmodel import SQLModel
 
-from tracker import tables as tables  # registers the tables on the metadata
+from tracker import derived_tables as derived_tables  # registers the tables on the metadata, as the next line does
+from tracker import tables as tables
 from tracker.postgres import serialize
 
 db = context.config.attributes["db"]
