@@ -3,7 +3,8 @@ https://github.com/dstackai/gpuhunt (v3 layout, read 2026-11-29, from stored cop
 
 What a price means: USD per hour for the whole instance (all its GPUs) running Linux, without VAT, on demand, or spot where ``spot`` is True
 (for AWS the lowest zone of the region). A row says that the instance is priced there, not that it can be had. Rows of calendar
-reservations and the previews that repeat another row are left out. Their GPU memory is sometimes wrong; ours decides.
+reservations and the previews that repeat another row are left out. Their GPU memory is sometimes wrong; ours decides. RunPod's rows do not
+say which of its two clouds they are of, so they vouch for nobody.
 
 A catalogue is a zip of one CSV file per provider under its version, and a small text names the newest version.
 """
@@ -34,14 +35,18 @@ from scrapers.fields import (
 from scrapers.unpack import read_zip_member
 
 SOURCE = "gpuhunt"
-PROVIDERS: Mapping[str, str] = {  # theirs to ours; clouds with a scraper of their own are not taken from here
+PROVIDERS: Mapping[str, str] = {  # theirs to ours; where we have a source of the cloud's own, that one is believed first
     "aws": "aws",
+    "azure": "azure",
     "cloudrift": "cloudrift",
     "gcp": "gcp",
     "lambdalabs": "lambda",
     "nebius": "nebius",
+    "oci": "oci",
+    "runpod": "runpod",
     "verda": "verda",
 }
+UNVOUCHED = frozenset({"runpod"})
 VERSION = re.compile(r"[0-9]{8}-[0-9]{1,12}")
 CATALOG_URL = re.compile(r"/v3/([a-z]{2,20})/[0-9-]{1,24}/catalog\.zip(?:\?|$)")
 FLAGS_LEFT_OUT = frozenset({"gcp-dws-calendar-mode", "gcp-g4-preview", "runpod-cluster"})
@@ -101,5 +106,6 @@ def _record_rows(provider: str, record: dict[str, str | None]) -> Iterator[Row]:
         price=price(record, "price"),
         per="node_hour",
         currency="USD",
+        trust="unverified" if provider in UNVOUCHED else "datacenter",
         availability="listed",
     )

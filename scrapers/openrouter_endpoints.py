@@ -1,9 +1,10 @@
 """OpenRouter's endpoints: what each host behind OpenRouter asks for a model, USD per token, with its quantization and tier.
 
 Docs: https://openrouter.ai/docs/api/api-reference/endpoints/list-endpoints (stored copies, read 2026-11-29). No key. One request a
-model. ``tag`` names host and variant, "deepinfra/fp8", "openai/flex": it is the provider of the quote ("openrouter-deepinfra/fp8"),
-so that a cheap flex or FP4 endpoint never passes for the standard one; ``flex``, ``priority`` and ``batch`` are skus. Prices are
-as in ``scrapers.openrouter``: "-1" is none, overrides apply. A model can answer 404 although it is sold: the list of models has it.
+model. ``tag`` names host and variant, "deepinfra/fp8", "openai/flex": with ``quantization``, where that is stated and the tag does not
+end in it, it is the provider of the quote ("openrouter-deepinfra/fp8"), so that a cheap flex or FP4 endpoint never passes for the
+standard one; ``flex``, ``priority`` and ``batch`` are skus. Prices are as in ``scrapers.openrouter``: "-1" is none, overrides apply.
+A model can answer 404 although it is sold: the list of models has it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from scrapers.contract import Client, FetchError, Page, Row, TokenQuote
-from scrapers.fields import BadRow, as_object, each, layout_changed, name, require_fields, require_page
+from scrapers.fields import BadRow, as_object, clean_name, each, layout_changed, name, require_fields, require_page
 from scrapers.openrouter import pricing_rows
 from scrapers.token_fields import with_token_quotes
 
@@ -73,5 +74,14 @@ def _endpoint_rows(model: str, item: object) -> Iterator[Row]:
     if isinstance(status, int) and status < 0:
         raise BadRow("endpoint is down")
     sku = next((variant for variant in tag.split("/")[1:] if variant in SKUS), "standard")
-    quote = TokenQuote(provider=f"openrouter-{tag}", model=model, sku=sku, prices={}, per="token", currency="USD")
+    quote = TokenQuote(
+        provider=f"openrouter-{_host(tag, fields.get('quantization'))}", model=model, sku=sku, prices={}, per="token", currency="USD"
+    )
     yield from pricing_rows(quote, fields.get("pricing"))
+
+
+def _host(tag: str, quantization: object) -> str:
+    """The tag with the quantization, once."""
+    if not isinstance(quantization, str) or quantization in ("", "unknown") or quantization in tag.split("/")[1:]:
+        return tag
+    return clean_name(f"{tag}/{quantization}", "quantization")

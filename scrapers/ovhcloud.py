@@ -45,16 +45,21 @@ ROUNDING = Decimal("0.005")  # formattedPrice has two decimals
 
 def parse(pages: Sequence[Page]) -> Iterator[Row]:
     """One quote per GPU flavor, billing period and zone."""
-    catalog = require_page(SOURCE, pages).json()
+    return catalogue_rows(SOURCE, pages)
+
+
+def catalogue_rows(source: str, pages: Sequence[Page]) -> Iterator[Row]:
+    """The quotes of one subsidiary's catalogue; errors name ``source``."""
+    catalog = require_page(source, pages).json()
     addons = catalog.get("addons") if isinstance(catalog, dict) else None
     if not isinstance(addons, list):
-        raise layout_changed(SOURCE, f'expected a list "addons", found {type(addons).__name__}')
+        raise layout_changed(source, f'expected a list "addons", found {type(addons).__name__}')
     locale = catalog.get("locale")
     currency = locale.get("currencyCode") if isinstance(locale, dict) else None
     if not isinstance(currency, str) or not CURRENCY.fullmatch(currency):
-        raise layout_changed(SOURCE, 'no "currencyCode" in the locale of the catalogue')
-    require_fields(SOURCE, addons, ("planCode", "product", "pricings", "blobs"), "addons")
-    yield from with_quotes(SOURCE, each(addons, partial(_addon_rows, currency)))
+        raise layout_changed(source, 'no "currencyCode" in the locale of the catalogue')
+    require_fields(source, addons, ("planCode", "product", "pricings", "blobs"), "addons")
+    yield from with_quotes(source, each(addons, partial(_addon_rows, currency)))
 
 
 def _addon_rows(currency: str, raw: object) -> Iterator[Row]:

@@ -186,7 +186,7 @@ def _world(**limits: Any) -> World:
     for source in world.config.sources.values():
         if (RECORDED / source.module / "normal" / "pages.json").exists():
             rows = [row for row in rows_of(source, pages_of(source.module)) if isinstance(row, TokenQuote)]
-            names |= {(row.provider, row.model) for row in rows if catalogue.model_for(source.id, row.provider, row.model) is None}
+            names |= {(row.provider, row.model) for row in rows if catalogue.model_for(source.names, row.provider, row.model) is None}
     ours = sorted(catalogue.models)
     meant = {model: ours[number % len(ours)] for number, model in enumerate(sorted({model for _, model in names}))}
     aliases = {(provider, model): ModelAlias(model=meant[model]) for provider, model in names}

@@ -24,7 +24,7 @@ SIX = ["runpod", "scaleway", "coreweave", "genai_prices", "openrouter", "ecb"]
 SOURCES = load_config(ROOT / "config").sources
 COLUMNS = ["Source", "What it prices", "Key", "Every", "Fresh for", "Terms", "Licence"]
 # names that the documentation prints and that more than one GPU or none of ours answers to
-UNMAPPED = {("cloudrift", "RTX PRO 6000"), ("digitalocean", "nvidia_h100")}
+UNMAPPED = {("cloudrift", "RTX PRO 6000"), ("digitalocean", "nvidia_h100"), ("coreweave", "NVIDIA A100"), ("vultr", "NVIDIA_A100")}
 
 
 def tables() -> dict[str, Any]:
@@ -88,20 +88,7 @@ def quotes(source: Source) -> list[GpuQuote]:
     return [row for row in rows if isinstance(row, GpuQuote)]
 
 
-NEW = [
-    "akash",
-    "aws",
-    "aws_spot",
-    "cloudrift",
-    "digitalocean",
-    "gcp",
-    "linode",
-    "primeintellect",
-    "shadeform",
-    "skypilot",
-    "upcloud",
-    "verda",
-]
+RENTS = sorted(name for name, source in SOURCES.items() if source.settings.kind in ("rent", "marketplace"))
 
 
 @pytest.fixture(scope="module")
@@ -109,12 +96,12 @@ def catalogue() -> Catalogue:
     return load_catalogue(ROOT / "config")
 
 
-@pytest.mark.parametrize("source_id", NEW)
+@pytest.mark.parametrize("source_id", RENTS)
 def test_names_of_the_recordings_resolve(source_id: str, catalogue: Catalogue) -> None:
     found = quotes(SOURCES[source_id])
     assert found
     for quote in found:
-        gpu = catalogue.gpu_for(source_id, quote.provider, quote.gpu, memory_gb=quote.memory_gb, sku=quote.sku)
+        gpu = catalogue.gpu_for(SOURCES[source_id].names, quote.provider, quote.gpu, memory_gb=quote.memory_gb, sku=quote.sku)
         assert (gpu is None) == ((source_id, quote.gpu) in UNMAPPED), f"{quote.sku}: {quote.gpu} is {gpu}"
 
 

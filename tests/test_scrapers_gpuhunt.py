@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scrapers import gpuhunt
 from scrapers.contract import LayoutChanged, Page
+
+ROOT = Path(__file__).parents[1]
 
 
 class FakeClient:
@@ -39,5 +43,9 @@ def test_a_version_that_is_none_is_never_part_of_an_address(version: bytes) -> N
     assert client.asked == ["/v3/aws/version"]
 
 
-def test_clouds_with_a_scraper_of_their_own_are_not_taken_from_the_catalogue() -> None:
-    assert not {"azure", "oci", "runpod"} & set(gpuhunt.PROVIDERS)
+def test_clouds_with_a_source_of_their_own_are_believed_there_first() -> None:
+    """The catalogue is a second opinion of them: by [precedence] the cloud's own source speaks."""
+    order = tomllib.loads((ROOT / "config/tracker.toml").read_text(encoding="utf-8"))["precedence"]
+    own = tomllib.loads((ROOT / "config/sources.toml").read_text(encoding="utf-8")).keys() & set(gpuhunt.PROVIDERS.values())
+    assert {"azure", "oci", "runpod"} <= own
+    assert all(order[cloud].index(cloud) < order[cloud].index("gpuhunt") for cloud in own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import pkgutil
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import scrapers
 from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, Page, Row, ScrapeError, Skipped, TokenQuote
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -116,8 +118,27 @@ def test_every_source_has_the_usual_cases(source: str) -> None:
     assert {case.name for case in CASES if case.parent.name == source} >= REQUIRED_CASES
 
 
-def test_there_are_recordings() -> None:
-    assert CASES
+def test_every_scraper_has_recordings() -> None:
+    """Modules that read two lists in two languages have the usual cases of both."""
+    modules = {module.name for module in pkgutil.iter_modules(scrapers.__path__)}
+    readers = {name for name in modules if hasattr(importlib.import_module(f"scrapers.{name}"), "parse")}
+    assert readers == set(SOURCES)
+    assert {case.name for case in CASES if case.parent.name == "moonshot"} >= {f"cn_{case}" for case in REQUIRED_CASES}
+
+
+def rows_of(case: Path, kind: str) -> int:
+    return sum(entry["row"] == kind for entry in load(case / "expected.json").get("rows", []))
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_usual_cases_are_what_they_are_called(source: str) -> None:
+    """``normal`` has prices; ``empty`` and ``layout_changed`` fail the source; a bad and a hostile row are left out and others stay."""
+    cases = RECORDED / source
+    quotes = {case: sum(rows_of(cases / case, kind) for kind in ("gpu", "token", "fx")) for case in REQUIRED_CASES}
+    assert quotes["normal"] and quotes["bad_row"] and quotes["hostile"]
+    assert all(load(cases / case / "expected.json").get("error") == "LayoutChanged" for case in ("empty", "layout_changed"))
+    assert rows_of(cases / "bad_row", "skipped")
+    assert rows_of(cases / "hostile", "skipped")
 
 
 QUOTE = GpuQuote(provider="p", sku="s", gpu="g", gpu_count=1, tier="on_demand", price=Decimal("1.50"), per="gpu_hour", currency="USD")

@@ -17,7 +17,9 @@ import ssl
 import struct
 import sys
 import threading
+import time
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -47,13 +49,14 @@ _BREAK_S = 1.0  # between two dripped bytes, unless said
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A request as it came. Header names are in lower case."""
+    """A request as it came, at a moment of the monotonic clock. Header names are in lower case."""
 
     method: str
     path: str
     query: dict[str, str]
     headers: dict[str, str]
     body: bytes
+    at: float = 0
 
     def json(self) -> Any:
         return json.loads(self.body)
@@ -103,10 +106,12 @@ class Upstream(ThreadingHTTPServer):
     def __init__(self, port: int = 0, *, certificate: Path | None = None) -> None:
         self.seen: list[Seen] = []
         self.connections = 0
+        self.most_at_once = 0  # requests that were being answered at the same time
         self.stopping = threading.Event()
         self._routes: list[Route] = []
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
+        self._answering = 0
         super().__init__(("127.0.0.1", port), _Handler)
         self._tls = None if certificate is None else ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         if self._tls and certificate:
@@ -186,6 +191,11 @@ class Upstream(ThreadingHTTPServer):
         """The requests for ``path``, in order."""
         return [seen for seen in self.seen if seen.path == path]
 
+    def most_within(self, seconds: float) -> int:
+        """The most requests that came within any such time."""
+        moments = sorted(seen.at for seen in self.seen)
+        return max((bisect_left(moments, start + seconds) - n for n, start in enumerate(moments)), default=0)
+
     # --- what the handlers use --------------------------------------------------------------------------------------
 
     def find(self, asked: Seen) -> tuple[Route, str] | None:
@@ -197,6 +207,18 @@ class Upstream(ThreadingHTTPServer):
                 return None
             route = max(fitting, key=lambda route: (len(route.query), len(route.body_has)))
             return route, route.next_fault()
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """Count a request while it is being answered."""
+        with self._lock:
+            self._answering += 1
+            self.most_at_once = max(self.most_at_once, self._answering)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._answering -= 1
 
     def secured(self, sock: socket.socket) -> socket.socket:
         """The connection under TLS where there is a certificate; counts it."""
@@ -240,7 +262,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def _answer(self) -> None:
-        asked = self._asked()
+        with self.server.answering():
+            self._answer_one(self._asked())
+
+    def _answer_one(self, asked: Seen) -> None:
         found = self.server.find(asked)
         if found is None:
             self._send(404, {"Content-Type": "text/plain"}, b"no such page\n")
@@ -261,7 +286,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
         query = dict(parse_qsl(url.query, keep_blank_values=True))
-        return Seen(method=self.command, path=url.path, query=query, headers=headers, body=body)
+        return Seen(method=self.command, path=url.path, query=query, headers=headers, body=body, at=time.monotonic())
 
     def _is_known(self, route: Route, asked: Seen) -> bool:
         if "if-none-match" in asked.headers:  # stands above the date (RFC 9110, 13.1.3)

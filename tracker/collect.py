@@ -304,7 +304,7 @@ def _sort_one(row: Row, source: Source, collector: Collector, exchange: Exchange
         else:
             harvest.refuse(fault, clean(row.currency))
         return
-    resolved = _resolve(row, source, collector.world, url)
+    resolved = _resolve(row, source.names, collector.world, url)
     if isinstance(row, GpuQuote) and not isinstance(resolved, Refused) and (lacking := parts_fault(row)) is not None:
         harvest.rejected[identity(source.id, resolved)] = resolved
         resolved = Refused(reason=lacking, detail=clean(f"{row.provider} {row.sku}"))
@@ -326,10 +326,10 @@ def _sort_one(row: Row, source: Source, collector: Collector, exchange: Exchange
         harvest.rates.append(resolved)
 
 
-def _resolve(row: GpuQuote | TokenQuote, source: Source, world: World, url: str) -> OfferRow | RateRow | Refused:
+def _resolve(row: GpuQuote | TokenQuote, names: str, world: World, url: str) -> OfferRow | RateRow | Refused:
     if isinstance(row, GpuQuote):
-        return resolve_gpu(row, source.id, world.catalogue, url)
-    return resolve_tokens(row, source.id, world.catalogue, url, world.provider_ids)
+        return resolve_gpu(row, names, world.catalogue, url)
+    return resolve_tokens(row, names, world.catalogue, url, world.provider_ids)
 
 
 def _save(folder: Path, pages: Sequence[Page]) -> None:

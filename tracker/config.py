@@ -104,6 +104,7 @@ class SourceSettings(_Strict):
     kind: Literal["rent", "marketplace", "token", "fx"]
     base_url: str = Field(pattern=r"^https?://[^/\s]+")
     module: str = ""
+    names: str = ""  # whose spellings of GPUs and models it uses, where not its own: a table of gpu_names.toml, a key of [aliases]
     interval_minutes: float = Field(gt=0, le=YEAR_H * 60)
     max_age_hours: float = Field(gt=0, le=YEAR_H)
     enabled: bool = True
@@ -127,6 +128,11 @@ class Source:
     def module(self) -> str:
         """Name of its module in ``scrapers``."""
         return self.settings.module or self.id
+
+    @property
+    def names(self) -> str:
+        """Whose spellings of GPUs and models it uses."""
+        return self.settings.names or self.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from engine.workloads import Workload
 from tracker.book import IMPORTED
 from tracker.catalogue import Catalogue, load_catalogue
 from tracker.catalogue_throughput import load_points
-from tracker.config import Config, Settings, load_config
+from tracker.config import Config, Settings, Source, load_config
 from tracker.errors import ConfigError, UnknownName, did_you_mean
 from tracker.scrapers import scraper_module
 from tracker.workloads import Provider, find_workload, load_providers, load_workloads
@@ -85,10 +85,19 @@ def _check(world: World) -> None:
         raise ConfigError(f"tracker.toml: [track] {error}") from error
     for source in world.config.sources.values():
         scraper_module(source)
+        _check_names(world, source)
     for workload in world.workloads.values():
         _check_capacities(world, workload)
     _check_spellings(world.providers)
     _check_guard(world)
+
+
+def _check_names(world: World, source: Source) -> None:
+    """Spellings that nobody lists would map nothing, and every price of the source would be left out."""
+    known = {*world.catalogue.gpu_names, *(names for names, _ in world.catalogue.model_aliases)}
+    if source.settings.names and source.names not in known:
+        where = "no table of gpu_names.toml and no key of [aliases] in config/models"
+        raise ConfigError(f"sources.toml: [{source.id}] names {source.names!r}: {where}{did_you_mean(source.names, known)}")
 
 
 def _check_guard(world: World) -> None:
