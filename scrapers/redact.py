@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
 MASK = "***"
@@ -24,8 +24,20 @@ def is_secret_name(name: str) -> bool:
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
     """``text`` without credentials: in query strings, before an @ in an address, and every one of ``secrets``."""
+    for shape in _shapes(secrets):
+        text = text.replace(shape, MASK)
+    return _IN_QUERY.sub(rf"\g<1>{MASK}", _USER_INFO.sub(f"{MASK}@", text))
+
+
+def redact_bytes(body: bytes, secrets: Iterable[str]) -> bytes:
+    """``body`` without any of ``secrets``: an answer may quote the key it was asked with."""
+    for shape in _shapes(secrets):
+        body = body.replace(shape.encode(), MASK.encode())
+    return body
+
+
+def _shapes(secrets: Iterable[str]) -> Iterator[str]:
+    """Every way the secrets may be written, the longest secret first."""
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST_SECRET:
-            for shape in (secret, quote(secret), quote(secret, safe=""), quote_plus(secret)):
-                text = text.replace(shape, MASK)
-    return _IN_QUERY.sub(rf"\g<1>{MASK}", _USER_INFO.sub(f"{MASK}@", text))
+            yield from (secret, quote(secret), quote(secret, safe=""), quote_plus(secret))

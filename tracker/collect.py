@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +21,7 @@ import scrapers
 from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, Page, Row, ScrapeError, Skipped, TokenQuote
 from scrapers.http import HostGate, SourceClient, SourceLimits, Stopped, StoredPage, open_client
 from scrapers.redact import redact
+from tracker.bodies import keep_bodies
 from tracker.config import Source, secrets_of
 from tracker.database import reading
 from tracker.exchange import Exchange, fx_fault, load_newest
@@ -91,8 +92,9 @@ def collect_source(
     if off_reason(source):
         return None
     started = collector.now()
+    read: list[Page] = []
     try:
-        report = keep(collector, _sweep(collector, source, started, save_to, force), lease)
+        report = keep(collector, _sweep(collector, source, started, save_to, force, read), lease)
     except Stopped:
         return None
     except (SQLAlchemyError, LeaseLost):
@@ -103,6 +105,7 @@ def collect_source(
         log.debug("unexpected fault in source %s", source.id, exc_info=True)
         told = f"unexpected {type(error).__name__}: {error}; run breakeven collect {source.id} --save"
         report = keep(collector, _failed(source, started, collector.now(), told), lease)
+    keep_bodies(collector.db, collector.world.settings.bodies, report, read, secrets_of(source).values())
     log.log(logging.INFO if report.status != "failed" else logging.WARNING, "%s", describe(report))
     return report
 
@@ -157,11 +160,13 @@ def _failed(source: Source, started: datetime, finished: datetime, error: str) -
     return SweepReport(source=source.id, started_at=started, finished_at=finished, status="failed", error=shown)
 
 
-def _sweep(collector: Collector, source: Source, started: datetime, save_to: Path | None, force: bool) -> SweepReport:
+def _sweep(collector: Collector, source: Source, started: datetime, save_to: Path | None, force: bool, read: list[Page]) -> SweepReport:
+    """What one sweep brings; its pages are added to ``read``, also where they cannot be read as prices."""
     module = scraper_module(source)
     kept = stored_pages(collector.db, source.id)
     with _client(collector, source, kept) as client:
         pages = fetch_pages(module, client, source)
+    read += pages
     if save_to is not None:
         _save(save_to / source.id, pages)
     finished = collector.now()
@@ -267,10 +272,10 @@ def code_digest() -> str:
 
 
 def sort_out(rows: Iterable[Row], source: Source, collector: Collector, pages: Sequence[Page]) -> _Harvest:
-    """Resolve every row and hold back what is implausible; counted by reason."""
+    """Resolve every row and hold back what is implausible, at the exchange rates of the collector's day; counted by reason."""
     harvest = _Harvest()
     with reading(collector.db) as connection:
-        exchange = load_newest(connection)
+        exchange = load_newest(connection, collector.now().date() + timedelta(days=1))  # fx_fault allows tomorrow
     url = pages[0].url if pages else source.settings.base_url
     for row in rows:
         _sort_one(row, source, collector, exchange, url, harvest)

@@ -63,6 +63,14 @@ class FetchSettings(_Strict):
     host_spacing_s: float = Field(default=1, ge=0, le=HOUR_S)
 
 
+class BodiesSettings(_Strict):
+    """How long and how much of what the sources answered is kept. Sizes in bytes: all bodies compressed, one as it was read."""
+
+    days: int = Field(default=30, ge=0, le=10 * 366)
+    max_bytes: int = Field(default=512 * 2**20, ge=0)
+    max_body_bytes: int = Field(default=32 * 2**20, ge=0)
+
+
 class RecomputeSettings(_Strict):
     """How often ages move when nothing is collected."""
 
@@ -92,6 +100,7 @@ class Settings(_Strict):
     web: WebSettings = WebSettings()
     track: TrackSettings
     fetch: FetchSettings
+    bodies: BodiesSettings = BodiesSettings()
     recompute: RecomputeSettings = RecomputeSettings()
     guard: GuardSettings = GuardSettings()
     alerts: AlertSettings = AlertSettings()

@@ -92,9 +92,10 @@ def load_exchange(connection: Connection, until: date | None = None) -> Exchange
     )
 
 
-def load_newest(connection: Connection) -> Exchange:
-    """The newest stored rate of each currency: what a price read now is worth. A currency that is no longer quoted has none."""
-    newest = select(FX.c.currency, func.max(FX.c.day).label("day")).group_by(FX.c.currency).subquery()
+def load_newest(connection: Connection, until: date | None = None) -> Exchange:
+    """The newest stored rate of each currency (up to ``until``): what a price read now is worth. One no longer quoted has none."""
+    days = select(FX.c.currency, func.max(FX.c.day).label("day")).group_by(FX.c.currency)
+    newest = (days if until is None else days.where(FX.c.day <= until)).subquery()
     query = select(FX.c.currency, FX.c.day, FX.c.rate).join(newest, and_(FX.c.currency == newest.c.currency, FX.c.day == newest.c.day))
     return exchange_of(
         FxQuote(base=BASE, currency=currency, rate=unscaled(rate, FX_SCALE), day=day) for currency, day, rate in connection.execute(query)

@@ -56,6 +56,40 @@ class StoredPage(SQLModel, table=True):
     fetched_at: datetime
 
 
+class Body(SQLModel, table=True):
+    """A body that sweeps read, once however many did."""
+
+    sha256: str = Field(primary_key=True)  # of the body as it was read, decompressed
+    size: int = Field(sa_type=BigInteger)  # bytes of it
+    stored: int = Field(sa_type=BigInteger, index=True)  # bytes of ``zstd``; the index alone is read to add them up
+    zstd: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+
+
+class KeptSweep(SQLModel, table=True):
+    """A sweep whose bodies are kept, and how long the following ones read the same."""
+
+    __tablename__ = "kept_sweep"
+
+    first_sweep: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})  # id of the sweep
+    last_sweep: int
+    source: str = Field(index=True)
+    last_read: int = Field(sa_type=BigInteger, index=True)  # ms; the oldest go first
+
+
+class KeptPage(SQLModel, table=True):
+    """One response of a kept sweep. A body larger than may be kept has its hash here and no row of its own."""
+
+    __tablename__ = "kept_page"
+
+    first_sweep: int = Field(primary_key=True, foreign_key="kept_sweep.first_sweep")
+    place: int = Field(primary_key=True)  # in the order the parser gets them
+    sha256: str = Field(index=True)
+    size: int = Field(sa_type=BigInteger)
+    url: str = Field(sa_column=Column(Text, nullable=False))  # without credentials
+    headers: str = Field(sa_column=Column(Text, nullable=False))  # JSON of those a parser may read
+    fetched_at: datetime | None
+
+
 class Offer(SQLModel, table=True):
     """What a rental price is of. ``key`` joins its identity; the other columns may be corrected in place."""
 

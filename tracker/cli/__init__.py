@@ -24,6 +24,7 @@ from tracker.cli import (
     own_machine,
     plans,
     quarantine,
+    rederive,
     sizing,
 )
 from tracker.cli.session import stand_at
@@ -52,6 +53,7 @@ for commands in (
     finance,
     health,
     quarantine,
+    rederive,
 ):
     commands.add_to(app)
 
