@@ -64,6 +64,7 @@ def book(offers: Iterable[Any] = (B300,), rates: Iterable[Any] = (MOONSHOT,), at
     """A book of these prices, all fresh unless they come as entries."""
     return Book(
         at=at,
+        known=at,
         offers=tuple(o if isinstance(o, Listed) else listed(o) for o in offers),
         price_lists=tuple(r if isinstance(r, Listed) else listed(r) for r in rates),
         exchange=Exchange(days={}, rates={}),

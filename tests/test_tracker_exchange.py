@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import zipfile
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from importlib.resources import files
 
@@ -14,9 +14,12 @@ from small_world import fx
 from sqlalchemy import Engine, delete, func, select
 
 from scrapers.contract import FxQuote
+from tracker.asof import Moment
 from tracker.database import reading, writing
 from tracker.exchange import FX, Exchange, exchange_of, fx_fault, load_exchange, load_newest, load_shipped, shipped_quotes, store_rates
+from tracker.rows import to_ms
 
+TICK = timedelta(milliseconds=1)
 THURSDAY, TUESDAY = date(2024, 3, 28), date(2024, 4, 2)  # around Easter: no rates from Friday to Monday
 # ECB reference rates of these days, units for one EUR
 EASTER = [
@@ -101,8 +104,35 @@ def test_the_book_of_a_day_knows_no_later_rate(db: Engine) -> None:
     with writing(db) as connection:
         store_rates(connection, EASTER, "ecb")
     with reading(db) as connection:
-        then = load_exchange(connection, until=TUESDAY - timedelta(days=1))
+        monday = datetime.combine(TUESDAY - timedelta(days=1), time(), UTC)
+        then = load_exchange(connection, Moment(at=monday, known=monday))
     assert then.usd(Decimal(1), "EUR") == Decimal("1.0811")
+
+
+@pytest.mark.parametrize(("hour", "usd"), [(14.99, "1.0811"), (15, "1.0749"), (23, "1.0749")])
+def test_a_day_s_rate_counts_from_its_publication_on(db: Engine, hour: float, usd: str) -> None:
+    """The ECB publishes around 16:00 CET, which is 15:00 UTC; the newer days read with it stand for no earlier hour."""
+    with writing(db) as connection:
+        store_rates(connection, EASTER, "ecb-history")
+    at = datetime.combine(TUESDAY, time(), UTC) + timedelta(hours=hour)
+    with reading(db) as connection:
+        assert load_exchange(connection, Moment(at=at, known=at)).usd(Decimal(1), "EUR") == Decimal(usd)
+
+
+def test_a_rate_that_was_read_late_was_not_known_before(db: Engine) -> None:
+    read = datetime.combine(TUESDAY, time(), UTC) + timedelta(days=3)
+    with writing(db) as connection:
+        store_rates(connection, fx(THURSDAY, USD="1.0811"), "ecb")
+        store_rates(connection, fx(TUESDAY, USD="1.0749"), "ecb", to_ms(read))
+    day_after = read - timedelta(days=2)
+
+    def worth(at: datetime, known: datetime) -> Decimal | None:
+        with reading(db) as connection:
+            return load_exchange(connection, Moment(at=at, known=known)).usd(Decimal(1), "EUR")
+
+    assert worth(day_after, day_after) == Decimal("1.0811")
+    assert worth(day_after, read) == Decimal("1.0749")  # with hindsight
+    assert (worth(read - TICK, read - TICK), worth(read, read)) == (Decimal("1.0811"), Decimal("1.0749"))
 
 
 def test_the_newest_rates_alone_give_today_s_value(db: Engine) -> None:

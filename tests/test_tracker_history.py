@@ -639,7 +639,7 @@ def test_euro_prices_of_a_fresh_database_are_converted_with_the_shipped_rates(tm
     line = scaleway_line("2025-05-05T19:02:49+00:00", "H100-SXM-8-80G", 8, "H100-SXM", "23.028")
     import_history(db, "scaleway", table(tmp_path / "s.csv", SCALEWAY_HEADER, line), world, NOW)
     with reading(db) as connection:
-        (entry,) = read_book(connection, day("2025-05-06"), {}).offers
+        (entry,) = read_book(connection, day("2025-05-07"), {}).offers  # the rate of the 6th came out in its afternoon
     db.dispose()
     usd = {quote.currency: quote.rate for quote in shipped_quotes() if quote.day.isoformat() == "2025-05-06"}["USD"]
     assert entry.value.usd_per_hour == Decimal("23.028") * usd

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from tracker.book import read_book
 from tracker.bookfile import Dated
 from tracker.bookstore import import_dated
 from tracker.config import Source, SourceSettings
@@ -17,7 +18,7 @@ from tracker.database import migrate, open_database, reading
 from tracker.rows import OfferRow, RateRow, scaled
 from tracker.store import SweepReport, record_sweep
 from tracker.tables import RATE_SCALE, RENT_SCALE
-from tracker.timeline import Change, RangeError, books, changes, gpu_history, steps
+from tracker.timeline import Change, RangeError, changes, gpu_prices, steps
 
 T0 = datetime(2026, 11, 1, tzinfo=UTC)
 SOURCES = {"runpod": Source(id="runpod", settings=SourceSettings(kind="rent", base_url="https://x", interval_minutes=15, max_age_hours=6))}
@@ -113,11 +114,10 @@ def test_a_cursor_of_somebody_else_is_one_clear_error(db: Engine) -> None:
 
 
 def test_the_past_knows_only_what_was_seen_by_then(db: Engine) -> None:
+    moments = [T0 + timedelta(hours=hour) for hour in range(-6, 30, 6)]
     with reading(db) as connection:
-        found = {
-            book.at: gpu_history(book, H200).get("on_demand")
-            for book in books(connection, SOURCES, T0 - timedelta(hours=6), T0 + timedelta(hours=30), timedelta(hours=6))
-        }
+        books = [read_book(connection, at, SOURCES) for at in moments]
+    found = {book.at: gpu_prices(book.offers, H200).get("on_demand") for book in books}
     shown = {(at - T0) // timedelta(hours=1): None if best is None else str(best["usd_per_gpu_hour"]) for at, best in found.items()}
     assert {hour: shown[hour] for hour in (-6, 0, 6, 24)} == {-6: None, 0: "3.59", 6: "3.19", 24: "3"}
     assert shown[18] in ("4", "3.19")

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection, Table, and_, func, select
+from sqlalchemy import Connection
 
 from engine.offers import AVAILABILITIES, GpuOffer
 from engine.rates import Conditions, TokenPrices, TokenRate
+from tracker.asof import IMPORTED as IMPORTED
+from tracker.asof import Moment, Seen, as_known, coverage, rows_at
 from tracker.config import Source
 from tracker.exchange import Exchange, load_exchange
-from tracker.listing import OFFER, OFFER_POINT, OFFERS, RATE, RATE_POINT, RATES, SWEEP, gone_column, unseen_at
-from tracker.rows import OfferRow, RateRow, from_ms, row_from, to_ms
+from tracker.listing import OFFERS, RATES
+from tracker.rows import OfferRow, RateRow, from_ms
 
-IMPORTED = "book:"  # sources of imported rows: the origin follows the colon
+Only = Mapping[str, Collection[str]]  # column -> the values that are wanted
 
 Value = TypeVar("Value", GpuOffer, TokenRate)
 
@@ -43,6 +45,7 @@ class Book:
     """Everything listed at ``at``. ``price_lists`` hold past and announced entries too; ``unpriced`` counts what has no exchange rate."""
 
     at: datetime
+    known: datetime  # what was learnt later does not count
     offers: tuple[Listed[GpuOffer], ...]
     price_lists: tuple[Listed[TokenRate], ...]
     exchange: Exchange
@@ -59,93 +62,64 @@ class Book:
         return tuple(entry for entry in self.price_lists if entry.value.valid_from is not None and entry.value.valid_from > self.at)
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A row with the moments of its price."""
-
-    row: OfferRow | RateRow
-    source: str
-    origin: str
-    since: datetime  # observed at this price from
-    seen_at: datetime
-
-
-def read_book(connection: Connection, at: datetime, sources: Mapping[str, Source]) -> Book:
-    """The book as of ``at``: only what was observed by then."""
-    exchange = load_exchange(connection, at.date())
-    covered = _coverage(connection, at)
+def read_book(connection: Connection, at: datetime, sources: Mapping[str, Source], known: datetime | None = None) -> Book:
+    """The book at ``at``: only what was observed by then, and known then; or known by ``known``, to look back with hindsight."""
+    moment = as_known(connection, at) if known is None else Moment(at=at, known=known)
+    exchange = load_exchange(connection, moment)
     unpriced: dict[str, int] = {}
-    offers = [_offer(seen, exchange, at, sources, unpriced) for seen in _rows(connection, OFFER, at, covered)]
-    listed = [_rate(seen, exchange, at, sources, unpriced) for seen in _rows(connection, RATE, at, covered)]
-    rates = _give_way([rate for rate in listed if rate], lambda rate: (rate.provider, rate.model))
     return Book(
         at=at,
-        offers=tuple(_give_way(_in_force_offers([offer for offer in offers if offer], at), lambda offer: offer.provider)),
-        price_lists=tuple(rates),
+        known=moment.known,
+        offers=tuple(read_offers(connection, moment, sources, exchange, unpriced=unpriced)),
+        price_lists=tuple(read_rates(connection, moment, sources, exchange, unpriced=unpriced)),
         exchange=exchange,
         unpriced=unpriced,
     )
 
 
-def _coverage(connection: Connection, at: datetime) -> dict[str, int]:
-    """Last moment each source was covered whole, in ms."""
-    query = (
-        select(SWEEP.c.source, func.max(SWEEP.c.at))
-        .where(SWEEP.c.at <= to_ms(at), SWEEP.c.complete.is_(True), SWEEP.c.status.in_(("ok", "unchanged")))
-        .group_by(SWEEP.c.source)
-    )
-    return dict(connection.execute(query).all())
+def read_offers(
+    connection: Connection,
+    moment: Moment,
+    sources: Mapping[str, Source],
+    exchange: Exchange,
+    only: Only | None = None,
+    unpriced: dict[str, int] | None = None,
+) -> list[Listed[GpuOffer]]:
+    """Offers in force; imported ones only of providers that no live source lists, also where ``only`` some are wanted."""
+    counts = {} if unpriced is None else unpriced
+    seen = rows_at(connection, OFFERS, moment, coverage(connection, moment.at), only)
+    offers = [offer for row in seen if (offer := _offer(row, exchange, moment.at, sources, counts))]
+    found = _in_force_offers(offers, moment.at)
+    imported = {entry.value.provider for entry in found if entry.imported}
+    if only is None or "provider" in only or not imported:
+        return _give_way(found, lambda offer: offer.provider)
+    theirs = read_offers(connection, moment, sources, exchange, {"provider": imported})
+    stay = {entry.value.provider for entry in theirs if entry.imported}
+    return [entry for entry in found if not entry.imported or entry.value.provider in stay]
 
 
-def _rows(connection: Connection, dimension: Table, at: datetime, covered: Mapping[str, int]) -> Iterable[_Seen]:
-    point, link, kind = (OFFER_POINT, "offer_id", OfferRow) if dimension is OFFER else (RATE_POINT, "rate_id", RateRow)
-    latest = (
-        select(func.max(point.c.at)).where(point.c[link] == dimension.c.id, point.c.at <= to_ms(at)).correlate(dimension).scalar_subquery()
-    )
-    query = (
-        select(dimension, *(point.c[name] for name in kind.VALUES), point.c.at.label("point_at"))
-        .join(point, and_(point.c[link] == dimension.c.id, point.c.at == latest))
-        .where(gone_column(point).is_(False))
-    )
-    starts = _imported_starts(connection, dimension, point, link, at)
-    unseen, name = unseen_at(connection, to_ms(at)), (OFFERS if dimension is OFFER else RATES).name
-    for found in connection.execute(query).mappings():
-        moment = found["point_at"]
-        printed = max(moment, covered.get(found["source"], moment))
-        yield _Seen(
-            row=row_from(kind, found),
-            source=found["source"],
-            origin=found["origin"],
-            since=from_ms(starts.get(found["id"], moment)),
-            seen_at=from_ms(unseen.get((name, found["id"]), printed)),
-        )
+def read_rates(
+    connection: Connection,
+    moment: Moment,
+    sources: Mapping[str, Source],
+    exchange: Exchange,
+    only: Only | None = None,
+    unpriced: dict[str, int] | None = None,
+) -> list[Listed[TokenRate]]:
+    """Price lists with past and announced entries; imported ones only where no live source lists the provider and model."""
+    counts = {} if unpriced is None else unpriced
+    seen = rows_at(connection, RATES, moment, coverage(connection, moment.at), only)
+    listed = [rate for row in seen if (rate := _rate(row, exchange, moment.at, sources, counts))]
+    return _give_way(listed, lambda rate: (rate.provider, rate.model))
 
 
-def _imported_starts(connection: Connection, dimension: Table, point: Table, link: str, at: datetime) -> dict[int, int]:
-    """For imported rows, where equal points in a row only confirm a price: the first moment of the last run."""
-    names = (OfferRow if dimension is OFFER else RateRow).VALUES
-    query = (
-        select(point.c[link], point.c.at, *(point.c[name] for name in names))
-        .join(dimension, point.c[link] == dimension.c.id)
-        .where(dimension.c.source.like(IMPORTED + "%"), point.c.at <= to_ms(at))
-        .order_by(point.c[link], point.c.at)
-    )
-    starts: dict[int, int] = {}
-    last: tuple[int, tuple[Any, ...]] | None = None
-    for id_, moment, *found in connection.execute(query):
-        if last != (id_, tuple(found)):
-            starts[id_] = moment
-        last = (id_, tuple(found))
-    return starts
-
-
-def _fresh(seen: _Seen, at: datetime, sources: Mapping[str, Source]) -> bool:
+def _fresh(seen: Seen, at: datetime, sources: Mapping[str, Source]) -> bool:
     source = sources.get(seen.source)
     return source is not None and at - seen.seen_at <= timedelta(hours=source.settings.max_age_hours)
 
 
 def _offer(
-    seen: _Seen, exchange: Exchange, at: datetime, sources: Mapping[str, Source], unpriced: dict[str, int]
+    seen: Seen, exchange: Exchange, at: datetime, sources: Mapping[str, Source], unpriced: dict[str, int]
 ) -> Listed[GpuOffer] | None:
     row = seen.row
     assert isinstance(row, OfferRow)
@@ -180,7 +154,7 @@ def _offer(
 
 
 def _rate(
-    seen: _Seen, exchange: Exchange, at: datetime, sources: Mapping[str, Source], unpriced: dict[str, int]
+    seen: Seen, exchange: Exchange, at: datetime, sources: Mapping[str, Source], unpriced: dict[str, int]
 ) -> Listed[TokenRate] | None:
     row = seen.row
     assert isinstance(row, RateRow)

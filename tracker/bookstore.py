@@ -15,12 +15,12 @@ from sqlalchemy import Connection, Engine, RowMapping, func, insert, select
 
 from engine.offers import AVAILABILITIES
 from engine.rates import TOKEN_KINDS
-from tracker.book import IMPORTED
+from tracker.asof import BACKDATED, IMPORTED, Moment, as_known, known_by
 from tracker.bookfile import OFFER_COLUMNS, RATE_COLUMNS, BookFileError, Dated, read_book_files
 from tracker.catalogue import Catalogue
 from tracker.database import reading, writing
 from tracker.listen import announce
-from tracker.listing import OFFER, OFFER_POINT, OFFERS, RATE, RATE_POINT, RATES, SWEEP, Absence, absences_of, gone_column
+from tracker.listing import OFFER_POINT, OFFERS, RATES, SWEEP, Absence, Kind, absences_of, gone_column
 from tracker.points import add_dimensions, insert_new
 from tracker.postgres import serialize
 from tracker.rows import OfferRow, RateRow, columns, from_ms, identity, row_from, to_ms, unscaled
@@ -62,7 +62,7 @@ def import_dated(db: Engine, dated: Sequence[Dated], now: datetime) -> Imported:
 
 
 def _add(connection: Connection, dated: Sequence[Dated], now: datetime) -> int:
-    new = _import(connection, dated, OFFER, OFFER_POINT, "offer_id") + _import(connection, dated, RATE, RATE_POINT, "rate_id")
+    new = sum(_import(connection, dated, kind, now) for kind in (OFFERS, RATES))
     _cover(connection, dated, now)
     announce(connection, "")
     return new
@@ -74,24 +74,33 @@ def starter_is_loaded(connection: Connection, folder: Path) -> bool:
     return connection.scalar(found.limit(1)) is not None
 
 
-def _import(connection: Connection, dated: Sequence[Dated], dimension: Any, point: Any, link: str) -> int:
-    kind = OfferRow if dimension is OFFER else RateRow
-    mine = [entry for entry in dated if isinstance(entry.row, kind)]
+def _import(connection: Connection, dated: Sequence[Dated], kind: Kind, now: datetime) -> int:
+    """Write the points that are not there yet, and when we learnt them: an answer of before must not come to know them."""
+    mine = [entry for entry in dated if isinstance(entry.row, kind.row)]
     keys = [identity(IMPORTED + entry.origin, entry.row) for entry in mine]
     wanted = {
         key: {"key": key, "source": IMPORTED + e.origin, "origin": e.origin, **columns(e.row)} for key, e in zip(keys, mine, strict=True)
     }
-    ids = add_dimensions(connection, dimension, list(wanted.values()))
-    points = {(p[link], p["at"]): p for key, entry in zip(keys, mine, strict=True) for p in _points(entry, link, ids[key], point)}
-    if not points:
-        return 0
-    before = _count(connection, point)
-    connection.execute(insert_new(connection, point), list(points.values()))
-    return _count(connection, point) - before
+    ids = add_dimensions(connection, kind.dimension, list(wanted.values()))
+    link = kind.link
+    points = {(p[link], p["at"]): p for key, e in zip(keys, mine, strict=True) for p in _points(e, link, ids[key], kind.point)}
+    there = _there(connection, kind, sorted(set(ids.values())))
+    new = [point for key, point in points.items() if key not in there]
+    if new:
+        connection.execute(insert(kind.point), new)
+        late = [{"kind": kind.name, "target": p[link], "at": p["at"], "known_at": to_ms(now)} for p in new if p["at"] < to_ms(now)]
+        if late:
+            connection.execute(insert(BACKDATED), late)
+    return len(new)
 
 
-def _count(connection: Connection, table: Any) -> int:
-    return connection.scalar(select(func.count()).select_from(table)) or 0
+def _there(connection: Connection, kind: Kind, ids: Sequence[int]) -> set[tuple[int, int]]:
+    """The points of those ids by id and moment."""
+    found: set[tuple[int, int]] = set()
+    for start in range(0, len(ids), 500):  # SQLite allows 999 parameters in old builds
+        query = select(kind.point.c[kind.link], kind.point.c.at).where(kind.point.c[kind.link].in_(ids[start : start + 500]))
+        found.update((id_, at) for id_, at in connection.execute(query))
+    return found
 
 
 def _points(entry: Dated, link: str, id_: int, point: Any) -> Iterator[dict[str, Any]]:
@@ -131,15 +140,16 @@ def _coverage_row(source: str, at: int, rows: int, now: datetime, digest: str) -
     }  # fmt: skip
 
 
-def export_book(db: Engine, folder: Path) -> tuple[int, int]:
-    """Write every run of equal prices as ``offers.csv`` and ``rates.csv``; returns the number of offer and rate rows."""
+def export_book(db: Engine, folder: Path, at: datetime | None = None) -> tuple[int, int]:
+    """Write every run of equal prices as ``offers.csv`` and ``rates.csv``, as known at ``at``; returns how many of both."""
     if folder.exists() and not folder.is_dir():
         raise BookFileError(f"{folder}: is a file; name a folder for offers.csv and rates.csv")
     folder.mkdir(parents=True, exist_ok=True)
     with reading(db) as connection:
-        covered = _covered(connection)
-        offers = [_offer_cells(run) for run in _runs(connection, OFFER, covered)]
-        rates = [_rate_cells(run) for run in _runs(connection, RATE, covered)]
+        moment = None if at is None else as_known(connection, at)
+        covered = _covered(connection, moment)
+        offers = [_offer_cells(run) for run in _runs(connection, OFFERS, covered, moment)]
+        rates = [_rate_cells(run) for run in _runs(connection, RATES, covered, moment)]
     _write(folder / "offers.csv", OFFER_COLUMNS, offers)
     _write(folder / "rates.csv", RATE_COLUMNS, rates)
     return len(offers), len(rates)
@@ -156,26 +166,30 @@ def _write(path: Path, header: Sequence[str], rows: Iterable[Mapping[str, object
     temporary.replace(path)
 
 
-def _covered(connection: Connection) -> dict[str, list[int]]:
-    """Moments each source was covered whole, ascending."""
+def _covered(connection: Connection, moment: Moment | None) -> dict[str, list[int]]:
+    """Moments each source was covered whole by then, ascending."""
     moments: dict[str, list[int]] = {}
     query = (
         select(SWEEP.c.source, SWEEP.c.at).where(SWEEP.c.complete.is_(True), SWEEP.c.status.in_(("ok", "unchanged"))).order_by(SWEEP.c.at)
     )
+    if moment is not None:
+        query = query.where(SWEEP.c.at <= to_ms(moment.at))
     for source, at in connection.execute(query):
         moments.setdefault(source, []).append(at)
     return moments
 
 
-def _runs(connection: Connection, dimension: Any, covered: Mapping[str, Sequence[int]]) -> Iterator[Dated]:
+def _runs(connection: Connection, of: Kind, covered: Mapping[str, Sequence[int]], moment: Moment | None) -> Iterator[Dated]:
     """Every stretch of equal values of every offer or rate, with its first and last sighting and its end."""
-    point, link, kind = (OFFER_POINT, "offer_id", OfferRow) if dimension is OFFER else (RATE_POINT, "rate_id", RateRow)
+    dimension, point, link, kind = of.dimension, of.point, of.link, of.row
     query = (
         select(dimension, *(point.c[n] for n in kind.VALUES), point.c.at.label("moment"), gone_column(point).label("is_gone"))
         .join(point, point.c[link] == dimension.c.id)
         .order_by(dimension.c.id, point.c.at)
     )
-    unseen = absences_of(connection, OFFERS if dimension is OFFER else RATES)
+    if moment is not None:
+        query = query.where(point.c.at <= to_ms(moment.at), *known_by(connection, of, moment))
+    unseen = absences_of(connection, of)
     open_run: tuple[RowMapping, int, int] | None = None  # found, since, last own sighting
     for found in connection.execute(query).mappings():
         same_offer = open_run is not None and open_run[0]["id"] == found["id"]

@@ -83,9 +83,9 @@ def mend_future(connection: Connection, now: int, after_sweep: int) -> int:
     for source, moments in ahead.items():
         last = connection.scalar(select(func.max(SWEEP.c.at)).where(SWEEP.c.source == source, SWEEP.c.at <= now)) or 0
         start = max(now - len(moments), last + 1)
-        moves = [{"was": old, "is": start + number} for number, old in enumerate(moments)]
+        moves = [{"moved_from": old, "moved_to": start + number} for number, old in enumerate(moments)]
         for table, column, whose in _moments(source):
-            moved = update(table).where(whose, table.c[column] == bindparam("was")).values({column: bindparam("is")})
+            moved = update(table).where(whose, table.c[column] == bindparam("moved_from")).values({column: bindparam("moved_to")})
             connection.execute(moved, moves)
     return sum(map(len, ahead.values()))
 
@@ -101,5 +101,12 @@ def _moments(source: str) -> Iterator[tuple[Table, str, ColumnElement[bool]]]:
         and_(unseen.c.kind == "offer", unseen.c.target.in_(offers)), and_(unseen.c.kind == "rate", unseen.c.target.in_(rates))
     )
     yield from ((unseen, column, target) for column in ("since", "until", "last_seen"))
+    reworded, fx = _TABLES["reworded"], _TABLES["fx"]
+    yield (
+        reworded,
+        "until",
+        or_(and_(reworded.c.kind == "offer", reworded.c.target.in_(offers)), and_(reworded.c.kind == "rate", reworded.c.target.in_(rates))),
+    )
+    yield fx, "known_at", fx.c.origin == source
     yield quarantine, "last_at", quarantine.c.source == source
     yield SWEEP, "at", SWEEP.c.source == source

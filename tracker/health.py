@@ -45,7 +45,7 @@ def source_health(connection: Connection, sources: Mapping[str, Source], at: dat
         row["source"]: row
         for row in connection.execute(select(SWEEP).join(last, and_(SWEEP.c.source == last.c.source, SWEEP.c.at == last.c.at))).mappings()
     }
-    held = guard_counts(connection)
+    held = guard_counts(connection, at)
     return tuple(
         _health(source, totals.get(source.id), latest.get(source.id), held.get(source.id, GuardCounts()), at) for source in sources.values()
     )

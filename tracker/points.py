@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,6 +11,7 @@ from sqlalchemy import Connection, Table, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import Insert
 
+from tracker.asof import REWORDED
 from tracker.listing import ACCEPTED, HELD, MISSED, OFFER_POINT, SWEEP, UNSEEN, Kind, Known, Row, last_whole_sweep, whole_sweeps
 from tracker.rows import OfferRow, columns, to_ms, values
 
@@ -27,7 +29,7 @@ class Outcome:
 def write_rows(connection: Connection, kind: Kind, source: str, at: int, known: Mapping[str, Known], outcome: Outcome, misses: int) -> int:
     """Write the points of one kind: new and changed rows, and the end of those missed ``misses`` times. Returns how many."""
     ids = {key: entry.id for key, entry in known.items()} | _add_new(connection, kind, source, outcome.listed, known)
-    _correct_descriptions(connection, kind, outcome.listed, known)
+    _correct_descriptions(connection, kind, outcome.listed, known, at)
     points = [
         _point(kind, ids[key], at, row) for key, row in outcome.listed.items() if key not in known or known[key].values != values(row)
     ]
@@ -104,11 +106,13 @@ def insert_new(connection: Connection, table: Table) -> Insert:
     return insertion
 
 
-def _correct_descriptions(connection: Connection, kind: Kind, rows: Mapping[str, Row], known: Mapping[str, Known]) -> None:
-    """Descriptions are not prices: the newest wording replaces the old one."""
+def _correct_descriptions(connection: Connection, kind: Kind, rows: Mapping[str, Row], known: Mapping[str, Known], at: int) -> None:
+    """Descriptions are not prices: the newest wording replaces the old one, which is kept for answers about the time before."""
     for key, row in rows.items():
-        if key in known and known[key].description != tuple(getattr(row, n) for n in row.DESCRIPTION):
-            fresh = {n: getattr(row, n) for n in row.DESCRIPTION}
+        if key in known and known[key].description != (words := tuple(getattr(row, n) for n in row.DESCRIPTION)):
+            was = json.dumps(dict(zip(row.DESCRIPTION, known[key].description, strict=True)))
+            connection.execute(insert(REWORDED).values(kind=kind.name, target=known[key].id, until=at, was=was))
+            fresh = dict(zip(row.DESCRIPTION, words, strict=True))
             connection.execute(update(kind.dimension).where(kind.dimension.c.id == known[key].id).values(**fresh))
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import ClassVar
-
-from sqlalchemy import RowMapping
+from typing import Any, ClassVar
 
 from engine.offers import AVAILABILITIES
 from engine.rates import TOKEN_KINDS, TokenPrices
@@ -145,6 +144,6 @@ def columns(row: OfferRow | RateRow) -> dict[str, object]:
     return {name: getattr(row, name) for name in (*row.IDENTITY, *row.DESCRIPTION)}
 
 
-def row_from(kind: type[OfferRow] | type[RateRow], found: RowMapping) -> OfferRow | RateRow:
+def row_from(kind: type[OfferRow] | type[RateRow], found: Mapping[Any, Any]) -> OfferRow | RateRow:
     """A row of ``kind`` from a joined dimension and point."""
     return kind(**{f.name: found[f.name] for f in fields(kind)})

@@ -94,7 +94,7 @@ def record_sweep(
         seen = Sighting(source=report.source, at=_next_at(connection, report), when=report.finished_at)
         kept = _keep(connection, report, guard, seen) if report.status in GOOD else Kept()
         if report.status == "ok":
-            kept.changed += store_rates(connection, report.fx, report.source)
+            kept.changed += store_rates(connection, report.fx, report.source, seen.at)
             _note_unmapped(connection, report)
         if report.fault:
             note_refusal(connection, seen, report.fault, report.error)
@@ -209,10 +209,11 @@ def last_input_hash(db: Engine, source: str) -> str:
         return connection.scalar(query.limit(1)) or ""
 
 
-def unmapped_names(db: Engine) -> Sequence[RowMapping]:
-    """Names no alias knows, newest first."""
+def unmapped_names(db: Engine, at: datetime | None = None) -> Sequence[RowMapping]:
+    """Names no alias knows, newest first; those met by ``at``."""
+    query = select(UNMAPPED) if at is None else select(UNMAPPED).where(UNMAPPED.c.first_seen <= at)
     with reading(db) as connection:
-        return connection.execute(select(UNMAPPED).order_by(UNMAPPED.c.last_seen.desc(), UNMAPPED.c.name)).mappings().all()
+        return connection.execute(query.order_by(UNMAPPED.c.last_seen.desc(), UNMAPPED.c.name)).mappings().all()
 
 
 def last_counts(db: Engine, source: str) -> tuple[int, dict[str, int]]:

@@ -164,6 +164,31 @@ class RatePoint(SQLModel, table=True):
     valid_to: int | None = Field(sa_type=BigInteger)  # ms, exclusive
 
 
+class Backdated(SQLModel, table=True):
+    """A point that was written later than the moment it is of, such as imported history: when we learnt it.
+
+    A point without such a row was known when it was observed.
+    """
+
+    __table_args__ = {"sqlite_with_rowid": False}
+
+    kind: str = Field(primary_key=True)  # offer, rate
+    target: int = Field(primary_key=True)  # id of the offer or rate
+    at: int = Field(primary_key=True, sa_type=BigInteger)
+    known_at: int = Field(sa_type=BigInteger, index=True)
+
+
+class Reworded(SQLModel, table=True):
+    """How an offer or rate was described until a source worded it anew, so that what was answered before stays as it was."""
+
+    __table_args__ = {"sqlite_with_rowid": False}
+
+    kind: str = Field(primary_key=True)  # offer, rate
+    target: int = Field(primary_key=True)
+    until: int = Field(primary_key=True, sa_type=BigInteger)  # exclusive: the sweep with the new wording
+    was: str = Field(sa_column=Column(Text, nullable=False))  # JSON: column -> value
+
+
 class Unseen(SQLModel, table=True):
     """A stretch in which no sweep printed a listed price: it was missing, another price was held back, or a person accepted it.
 
@@ -235,6 +260,7 @@ class FxRate(SQLModel, table=True):
     day: date = Field(primary_key=True)
     rate: int = Field(sa_type=BigInteger)
     origin: str
+    known_at: int | None = Field(default=None, sa_type=BigInteger)  # ms; None: when it was published
 
 
 class Alert(SQLModel, table=True):

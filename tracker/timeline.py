@@ -5,23 +5,28 @@ Every answer about a moment uses only what was observed by then and says when th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Table, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, or_, select
 
-from engine.offers import is_firm
-from engine.rates import TOKEN_KINDS
-from tracker.book import IMPORTED, Book, read_book
+from engine.offers import TIERS, GpuOffer, OfferPolicy
+from engine.rates import TokenRate
+from tracker.asof import IMPORTED, Moment, known_by
+from tracker.book import Listed, read_offers, read_rates
 from tracker.config import Source
 from tracker.errors import BreakevenError
-from tracker.rows import OfferRow, RateRow, from_ms, to_ms, unscaled
-from tracker.store import OFFER, OFFER_POINT, RATE, RATE_POINT
+from tracker.exchange import load_exchange
+from tracker.listing import OFFERS, RATES, Kind, gone_column
+from tracker.rows import MAX_DIGITS, from_ms, to_ms, unscaled
 from tracker.tables import RATE_SCALE, RENT_SCALE
 
+TICK = timedelta(milliseconds=1)  # the smallest step of stored time
+RANKED = OfferPolicy(tiers=TIERS)
+SETTLED = timedelta(minutes=1)  # a sweep is in the book so long after it ended, at the latest
 MAX_STEPS = 10_000
 
 
@@ -50,78 +55,97 @@ class Change:
     source_url: str
 
 
-def changes(connection: Connection, since: datetime, *, cursor: str = "", limit: int = 1000, imported: bool = False) -> list[Change]:
-    """Changes from ``since`` on, or after ``cursor``, oldest first, at most ``limit``."""
-    start = _after(cursor) if cursor else (to_ms(since), "", 0)
-    found = [*_offer_changes(connection, start, limit, imported), *_rate_changes(connection, start, limit, imported)]
+def changes(
+    connection: Connection, since: datetime, *, until: datetime | None = None, cursor: str = "", limit: int = 1000, imported: bool = False
+) -> list[Change]:
+    """Changes from ``since`` on, or after ``cursor``, oldest first, at most ``limit``; before ``until``, as was known then."""
+    start = _after(cursor) if cursor else (to_ms(since + TICK - timedelta(microseconds=1)), "", 0)  # not before it
+    found = [change for kind in (OFFERS, RATES) for change in _changes(connection, kind, start, until, limit, imported)]
     return sorted(found, key=lambda change: _after(change.event))[:limit]
+
+
+def safe_cursor(found: Sequence[Change], cursor: str, now: datetime) -> str:
+    """Where to go on after those changes. Of the last minute they are told again: a sweep that ended a moment before one of them
+    may still be on its way into the book."""
+    settled = [change.event for change in found if change.at <= now - SETTLED]
+    return settled[-1] if settled else cursor
 
 
 def _after(event: str) -> tuple[int, str, int]:
     """Time, kind and id of an event."""
     at, _, rest = event.partition("-")
     what, _, number = rest.partition("-")
-    if not (at.isdigit() and number.isdigit() and what in ("offer", "rate")):
-        raise RangeError(f"cursor {event!r} is none of ours; take the event of the last change you were given")
+    numbers = all(part.isascii() and part.isdigit() and len(part) < MAX_DIGITS for part in (at, number))
+    if not numbers or what not in (OFFERS.name, RATES.name):
+        raise RangeError(f"cursor {event[:60]!r} is none of ours; take the event of the last change you were given")
     return int(at), what, int(number)
 
 
-def _events(connection: Connection, what: str, start: tuple[int, str, int], limit: int, imported: bool) -> Sequence[RowMapping]:
+def _events(
+    connection: Connection, kind: Kind, start: tuple[int, str, int], until: datetime | None, limit: int, imported: bool
+) -> Sequence[RowMapping]:
     """Points after a cursor with what they are of and the values before them."""
-    dimension, point, link, kind = _tables(what)
-    before = point.alias("before")
+    dimension, point, link = kind.dimension, kind.point, kind.link
+    before, old = point.alias("before"), point.alias("old")
+    moment = None if until is None else Moment(at=until, known=until - TICK)
     earlier = (
-        select(func.max(before.c.at)).where(before.c[link] == point.c[link], before.c.at < point.c.at).correlate(point).scalar_subquery()
+        select(func.max(before.c.at))
+        .where(before.c[link] == point.c[link], before.c.at < point.c.at, *_known(connection, kind, moment, before))
+        .correlate(point)
+        .scalar_subquery()
     )
-    old = point.alias("old")
     at, after_what, after_id = start
-    same_moment = and_(point.c.at == at, point.c[link] > after_id) if after_what == what else point.c.at == at
-    wanted = or_(point.c.at > at, same_moment if what >= after_what else point.c.at > at)
+    same_moment = and_(point.c.at == at, point.c[link] > after_id) if after_what == kind.name else point.c.at == at
+    wanted = or_(point.c.at > at, same_moment) if kind.name >= after_what else point.c.at > at
     query = (
         select(
             dimension,
             point.c.at.label("moment"),
-            _gone(point, what).label("is_gone"),
+            gone_column(point).label("is_gone"),
             old.c.at.label("old_moment"),
-            _gone(old, what).label("was_gone"),
-            *(point.c[name].label(f"new_{name}") for name in kind.VALUES),
-            *(old.c[name].label(f"old_{name}") for name in kind.VALUES),
+            _gone(old, kind).label("was_gone"),
+            *(point.c[name].label(f"new_{name}") for name in kind.row.VALUES),
+            *(old.c[name].label(f"old_{name}") for name in kind.row.VALUES),
         )
-        .join(dimension, dimension.c.id == point.c[link])
+        .select_from(dimension)
+        .join(point, dimension.c.id == point.c[link])
         .outerjoin(old, and_(old.c[link] == point.c[link], old.c.at == earlier))
-        .where(wanted, _moved(point, old, what))
+        .where(point.c.at >= at, wanted, _moved(point, old, kind), *_known(connection, kind, moment, point))  # >=: a range to seek
         .order_by(point.c.at, point.c[link])
         .limit(limit)
     )
+    if until is not None:
+        query = query.where(point.c.at < to_ms(until))
     if not imported:
         query = query.where(dimension.c.source.not_like(IMPORTED + "%"))
     return connection.execute(query).mappings().all()
 
 
-def _moved(point: Any, old: Any, what: str) -> Any:
+def _known(connection: Connection, kind: Kind, moment: Moment | None, point: Any) -> list[ColumnElement[bool]]:
+    return [] if moment is None else known_by(connection, kind, moment, point)
+
+
+def _moved(point: Any, old: Any, kind: Kind) -> Any:
     """Whether a point says anything new: imported history also confirms a price at its last sighting."""
-    names = (*_tables(what)[3].VALUES, *(() if what == "offer" else ("gone",)))
+    names = (*kind.row.VALUES, *(() if kind is OFFERS else ("gone",)))
     return or_(old.c.at.is_(None), *(point.c[name].is_distinct_from(old.c[name]) for name in names))
 
 
-def _gone(point: Any, what: str) -> Any:
-    return point.c.price.is_(None) if what == "offer" else point.c.gone
+def _gone(point: Any, kind: Kind) -> Any:
+    return point.c.price.is_(None) if kind is OFFERS else point.c.gone
 
 
-def _tables(what: str) -> tuple[Table, Table, str, type[OfferRow] | type[RateRow]]:
-    return (OFFER, OFFER_POINT, "offer_id", OfferRow) if what == "offer" else (RATE, RATE_POINT, "rate_id", RateRow)
+def _changes(
+    connection: Connection, kind: Kind, start: tuple[int, str, int], until: datetime | None, limit: int, imported: bool
+) -> Iterator[Change]:
+    prices, scale = kind.prices, RENT_SCALE if kind is OFFERS else RATE_SCALE
+    for row in _events(connection, kind, start, until, limit, imported):
+        name = _offer_name(row) if kind is OFFERS else " ".join(part for part in (row["model"], row["sku"], row["region"]) if part)
+        yield _change(row, kind.name, name, _prices(row, "old", prices, scale), _prices(row, "new", prices, scale))
 
 
-def _offer_changes(connection: Connection, start: tuple[int, str, int], limit: int, imported: bool) -> Iterator[Change]:
-    for row in _events(connection, "offer", start, limit, imported):
-        name = " ".join(part for part in (row["sku"], row["region"], f"{row['gpu_count']} x {row['gpu']}", row["tier"]) if part)
-        yield _change(row, "offer", name, _prices(row, "old", ("price",), RENT_SCALE), _prices(row, "new", ("price",), RENT_SCALE))
-
-
-def _rate_changes(connection: Connection, start: tuple[int, str, int], limit: int, imported: bool) -> Iterator[Change]:
-    for row in _events(connection, "rate", start, limit, imported):
-        name = " ".join(part for part in (row["model"], row["sku"], row["region"]) if part)
-        yield _change(row, "rate", name, _prices(row, "old", TOKEN_KINDS, RATE_SCALE), _prices(row, "new", TOKEN_KINDS, RATE_SCALE))
+def _offer_name(row: RowMapping) -> str:
+    return " ".join(part for part in (row["sku"], row["region"], f"{row['gpu_count']} x {row['gpu']}", row["tier"]) if part)
 
 
 def _prices(row: RowMapping, side: str, names: Sequence[str], scale: int) -> dict[str, Decimal | None]:
@@ -151,32 +175,46 @@ def _change(row: RowMapping, what: str, name: str, old: dict[str, Decimal | None
     )
 
 
-def steps(start: datetime, end: datetime, step: timedelta) -> Iterator[datetime]:
-    """Moments from ``start`` on, before ``end``; RangeError for a range without any, or with more than 10,000."""
+def steps(start: datetime, end: datetime, step: timedelta, most: int = MAX_STEPS) -> Iterator[datetime]:
+    """Moments from ``start`` on, before ``end``; RangeError for a range without any, or with more than ``most``."""
     if step <= timedelta(0):
         raise RangeError("the step must be longer than nothing")
     if end <= start:
         raise RangeError(f"the range ends ({end:%Y-%m-%d %H:%M}) before it begins ({start:%Y-%m-%d %H:%M})")
-    if (end - start) / step > MAX_STEPS:
-        raise RangeError(f"that is more than {MAX_STEPS:,} steps; lengthen the step")
+    if (end - start) / step > most:
+        raise RangeError(f"that is more than {most:,} steps; lengthen the step")
     moment = start
     while moment < end:
         yield moment
         moment += step
 
 
-def books(connection: Connection, sources: Mapping[str, Source], start: datetime, end: datetime, step: timedelta) -> Iterator[Book]:
-    """The book as it was at each step."""
-    for moment in steps(start, end, step):
-        yield read_book(connection, moment, sources)
+def offers_at(
+    connection: Connection, sources: Mapping[str, Source], moments: Iterable[datetime], known: datetime, **only: str
+) -> Iterator[tuple[datetime, list[Listed[GpuOffer]]]]:
+    """Offers at each moment whose columns hold what is named, such as ``gpu`` or ``sku``; as the whole book has them."""
+    for at in moments:
+        moment = Moment(at=at, known=known)
+        wanted = {name: (value,) for name, value in only.items()}
+        yield at, read_offers(connection, moment, sources, load_exchange(connection, moment), wanted)
 
 
-def gpu_history(found: Book, gpu: str) -> Mapping[str, Any]:
-    """Lowest price per GPU-hour by tier at one moment, of whole offers somebody vouches for, with who asked it and when it was seen."""
+def rates_at(
+    connection: Connection, sources: Mapping[str, Source], moments: Iterable[datetime], known: datetime, model: str
+) -> Iterator[tuple[datetime, list[Listed[TokenRate]]]]:
+    """Token rates of a model in force at each moment."""
+    for at in moments:
+        moment = Moment(at=at, known=known)
+        found = read_rates(connection, moment, sources, load_exchange(connection, moment), {"model": (model,)})
+        yield at, [entry for entry in found if entry.value.in_force(at)]
+
+
+def gpu_prices(offers: Iterable[Listed[GpuOffer]], gpu: str) -> Mapping[str, Any]:
+    """Lowest price per GPU-hour by tier at one moment, of offers that the ranking takes, with who asked and when it was seen."""
     best: dict[str, Any] = {}
-    for entry in found.offers:
+    for entry in offers:
         offer = entry.value
-        if offer.gpu != gpu or entry.is_slice or not is_firm(offer) or offer.trust not in ("datacenter", "verified"):
+        if offer.gpu != gpu or entry.is_slice or RANKED.refusal(offer):
             continue
         if offer.tier not in best or offer.usd_per_gpu_hour < best[offer.tier]["usd_per_gpu_hour"]:
             best[offer.tier] = {

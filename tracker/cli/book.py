@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from tracker.bookstore import export_book, import_book
 from tracker.cli.session import Json, print_json, say, session
 from tracker.database import only_daemon
 from tracker.history.load import KINDS, HistoryReport, import_history
+from tracker.moments import moment
 
 Folder = Annotated[Path, typer.Argument(help="Folder of offers.csv and rates.csv.")]
 
@@ -33,9 +33,9 @@ def _group() -> None:
 
 
 def export_to(folder: Folder, as_json: Json = False) -> None:
-    """Write every price with the time it was seen as offers.csv and rates.csv."""
+    """Write every price known by now, or by --at, with the time it was seen as offers.csv and rates.csv."""
     here = session()
-    offers, rates = export_book(here.db, folder)
+    offers, rates = export_book(here.db, folder, here.now)
     if as_json:
         print_json({"folder": str(folder), "offers": offers, "rates": rates})
     else:
@@ -56,13 +56,13 @@ def import_from(folder: Folder, as_json: Json = False) -> None:
 def import_series(
     kind: Annotated[str, typer.Argument(help=f"Shape of the file: {', '.join(KINDS)}.")],
     path: Annotated[Path, typer.Argument(help="A file, or a folder of files that are one history.")],
-    at: Annotated[datetime | None, typer.Option(help="Time (UTC) of a snapshot whose name holds no day.")] = None,
+    dated: Annotated[str, typer.Option(help="Time (UTC) of a snapshot whose name holds no day.")] = "",
     as_json: Json = False,
 ) -> None:
     """Add a recorded series to the history, each price with the days it was seen; a second time changes nothing."""
     here = session(writes=True)
     with only_daemon(here.db):
-        report = import_history(here.db, kind, path, here.world, here.now, at=at.replace(tzinfo=UTC) if at else None)
+        report = import_history(here.db, kind, path, here.world, here.now, at=moment(dated, "--dated") if dated else None)
     if as_json:
         print_json(report)
     else:

@@ -127,7 +127,7 @@ def sources(
     """How each source is doing; with --unmapped, the names it prints that nothing maps."""
     here = session()
     if unmapped:
-        names = [dict(row) for row in unmapped_names(here.db)]
+        names = [dict(row) for row in unmapped_names(here.db, here.now)]
         if as_json:
             print_json(names)
         else:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 from sqlalchemy import Connection
 
-from tracker.book import Book, read_book
+from tracker.book import read_book
 from tracker.cli.session import Json, Session, print_json, print_table, say, session
-from tracker.cli.times import since, span
 from tracker.database import reading
 from tracker.decided import Decided, course
+from tracker.moments import since, span
 from tracker.plain import as_line
 from tracker.present import money
+from tracker.price_history import PRICES, price_history
 from tracker.recompute import Sizer, answer, default_question
-from tracker.timeline import Change, changes, gpu_history, steps
+from tracker.timeline import TICK, Change, changes, steps
 
 Since = Annotated[str, typer.Option("--since", help="From this time on, or so long ago: 7d, 6h, 2026-11-01.")]
 Until = Annotated[str, typer.Option("--until", help="Before this time; default: now.")]
@@ -44,7 +45,7 @@ def list_changes(
     """Prices that appeared, moved or went, oldest first."""
     here = session()
     with reading(here.db) as connection:
-        found = changes(connection, since(start, here.now, "--since"), cursor=after, limit=limit, imported=imported)
+        found = changes(connection, since(start, here.now, "--since"), until=here.now + TICK, cursor=after, limit=limit, imported=imported)
     if lines:
         for change in found:
             print(as_line(change))
@@ -82,18 +83,10 @@ def history(
     setup and breakeven tell what was decided, and when; before the first decision, what the book of that time says today.
     """
     here = session()
-    read = _reader(here, what, name)
-    first, last = since(start, here.now, "--since"), since(until, here.now, "--until") if until else here.now + timedelta(milliseconds=1)
-    moments = list(steps(first, last, span(step, "--step")))
+    first, last = since(start, here.now, "--since"), since(until, here.now, "--until") if until else here.now + TICK
+    moments = list(steps(first, min(last, here.now + TICK), span(step, "--step")))
     with reading(here.db) as connection:
-        decided = _decisions(here, connection, what, name, first, last)
-        entries = [
-            [_decided(decided[place - 1], what)]
-            if (place := bisect_right(decided, at, key=lambda entry: entry.at))
-            else read(read_book(connection, at, here.world.config.sources))
-            for at in moments
-        ]
-    rows = [{"at": at, **entry} for at, found in zip(moments, entries, strict=True) for entry in found]
+        rows = [{"at": at, **entry} for at, entries in _told(here, connection, what, name, moments) for entry in entries]
     if lines:
         for row in rows:
             print(as_line(row))
@@ -112,40 +105,24 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-Reader = Callable[[Book], list[dict[str, Any]]]
+Told = Iterator[tuple[datetime, list[dict[str, Any]]]]
 
 
-def _reader(here: Session, what: str, name: str) -> Reader:
-    """What to read of each book."""
-    if what == "gpu":
-        gpu = here.world.gpu(name)
-        return lambda book: [{"tier": tier, **facts} for tier, facts in sorted(gpu_history(book, gpu).items())]
-    if what == "offer":
-        return lambda book: [_offer(entry) for entry in book.offers if entry.value.sku == name]
-    if what not in ("rate", "setup", "breakeven"):
+def _told(here: Session, connection: Connection, what: str, name: str, moments: Sequence[datetime]) -> Told:
+    """What there was at each moment: prices, or the answer that was decided then; before the first decision, what the book says."""
+    if what in PRICES:
+        yield from price_history(connection, here.world, what, name, moments, here.now)
+        return
+    if what not in ("setup", "breakeven"):
         raise typer.BadParameter(f"{what!r} is none of offer, gpu, rate, setup, breakeven")
-    model = here.world.model(name)
-    if what == "rate":
-        return lambda book: [_rate(entry) for entry in book.rates if entry.value.model == model.id]
-    sizer, question = Sizer(here.world), default_question(here.world)
-    return lambda book: [_answer(answer(here.world, sizer, book, model, question), what)]
-
-
-def _offer(entry: Any) -> dict[str, Any]:
-    offer = entry.value
-    return {
-        "provider": offer.provider, "region": offer.region, "gpus": f"{offer.gpu_count} x {offer.gpu}", "tier": offer.tier,
-        "native_per_hour": offer.native_per_hour, "currency": offer.currency, "usd_per_hour": offer.usd_per_hour,
-        "seen_at": offer.seen_at, "fresh": entry.fresh,
-    }  # fmt: skip
-
-
-def _rate(entry: Any) -> dict[str, Any]:
-    rate, prices = entry.value, entry.value.native
-    return {
-        "provider": rate.provider, "sku": rate.sku, "region": rate.region, "input": prices.input, "cache_read": prices.cache_read,
-        "output": prices.output, "currency": rate.currency, "seen_at": rate.seen_at, "fresh": entry.fresh, "source": entry.origin,
-    }  # fmt: skip
+    model, sizer, question = here.world.model(name), Sizer(here.world), default_question(here.world)
+    decided = _decisions(here, connection, model.id, moments[0], moments[-1] + TICK)
+    for at in moments:
+        if place := bisect_right(decided, at, key=lambda entry: entry.at):
+            yield at, [_decided(decided[place - 1], what)]
+        else:
+            book = read_book(connection, at, here.world.config.sources, known=here.now)
+            yield at, [_answer(answer(here.world, sizer, book, model, question), what)]
 
 
 def _answer(found: Any, what: str) -> dict[str, Any]:
@@ -169,10 +146,8 @@ def _answer(found: Any, what: str) -> dict[str, Any]:
     }
 
 
-def _decisions(here: Session, connection: Connection, what: str, name: str, start: datetime, end: datetime) -> list[Decided]:
-    """What was decided on the model in that time; nothing where prices are asked for."""
-    if what not in ("setup", "breakeven"):
-        return []
+def _decisions(here: Session, connection: Connection, name: str, start: datetime, end: datetime) -> list[Decided]:
+    """What was decided on the model in that time."""
     question = default_question(here.world)
     return course(connection, here.world.config.sources, start, end, model=name, workload=question.workload.id, policy=question.policy.name)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
-from sqlalchemy import RowMapping
 
 from tracker.cli.session import Json, print_json, print_table, say, session
 from tracker.database import reading, writing
@@ -39,7 +39,7 @@ def list_entries(
     if source:
         here.world.config.source(source)
     with reading(here.db) as connection:
-        found = entries(connection, source=source, every=every)
+        found = entries(connection, source=source, every=every, at=here.now)
     if as_json:
         print_json([_facts(entry) for entry in found])
         return
@@ -48,7 +48,7 @@ def list_entries(
     print_table(header, [_cells(entry) for entry in found], numbers=(0, 6), title=title)
 
 
-def _facts(entry: RowMapping) -> dict[str, object]:
+def _facts(entry: Mapping[str, Any]) -> dict[str, object]:
     names = (
         "id",
         "kind",
@@ -66,7 +66,7 @@ def _facts(entry: RowMapping) -> dict[str, object]:
     return {name: entry[name] for name in names} | {name: json.loads(entry[name]) for name in ("old", "new")}
 
 
-def _cells(entry: RowMapping) -> tuple[str, ...]:
+def _cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
     waits = f"{entry['state']}: waits for {WAITS.get(entry['release'], 'a second source')}"
     decided = f"{entry['state']} by {entry['decided_by']}"
     return (
@@ -104,7 +104,7 @@ def reject_entries(ids: Ids, by: By = "", as_json: Json = False) -> None:
 
 def _decide(ids: list[int], by: str, *, accepted: bool, as_json: bool) -> None:
     """All of them or none."""
-    here, who = session(), by or os.environ.get("USER") or "command line"
+    here, who = session(writes=True), by or os.environ.get("USER") or "command line"
     with writing(here.db) as connection:
         found = [(accept if accepted else reject)(connection, id_, who, here.now) for id_ in ids]
     word = "accepted" if accepted else "rejected"

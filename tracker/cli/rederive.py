@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tracker.cli.session import Json, print_json, say, session
-from tracker.cli.times import since
+from tracker.moments import since
 from tracker.rederive import Difference, Rederived
 from tracker.rederive import rederive as read_again
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -15,9 +16,11 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Engine
 
-from tracker.cli.times import moment
+from tracker.asof import as_known
 from tracker.daemon import open_book, utc_now
+from tracker.database import reading
 from tracker.errors import BreakevenError
+from tracker.moments import moment, past_moment
 from tracker.paths import config_dir, data_dir, user_config_dir
 from tracker.plain import as_json
 from tracker.world import World, load_world
@@ -59,7 +62,19 @@ def session(*, writes: bool = False) -> Session:
     found, now, at = world(), utc_now(), _AT.get()
     if at and writes:
         raise BreakevenError("--at is for looking back; this command changes the book, and can do so only now")
-    return Session(world=found, db=open_book(found, data_dir(), now), now=min(moment(at, "--at"), now) if at else now)
+    here = Session(world=found, db=open_book(found, data_dir(), now), now=past_moment(at, now, "--at") if at else now)
+    if at:
+        _tell_hindsight(here)
+    return here
+
+
+def _tell_hindsight(here: Session) -> None:
+    """On standard error, where the book began after the moment asked about: what is answered from then."""
+    with reading(here.db) as connection:
+        moment = as_known(connection, here.now)
+    if moment.in_hindsight:
+        known = f"imported history, as known at {moment.known:%Y-%m-%d %H:%M} UTC"
+        print(f"breakeven: the book began after {here.now:%Y-%m-%d %H:%M} UTC; answered from {known}", file=sys.stderr)
 
 
 def print_json(value: Any) -> None:

@@ -14,8 +14,9 @@ from engine.bills import usage_cost
 from engine.exact import cents, to_decimal
 from engine.ratecards import RateCard, prices_over, rate_cards
 from engine.units import SECONDS_PER_HOUR
+from tracker.asof import Moment
 from tracker.book import Book, read_book
-from tracker.exchange import Exchange
+from tracker.exchange import Exchange, load_exchange
 from tracker.finance.records import Rental, Usage
 from tracker.world import World
 
@@ -77,7 +78,8 @@ def make_report(
     book = read_book(connection, now, world.config.sources)
     used = [record for record in usage if start.date() <= record.day < end.date()]
     rented = [rental for rental in rentals if rental.start < end and rental.end > start]
-    lines = [*_api_lines(connection, world, used, book, now), *_rental_lines(rented, start, end, book.exchange)]
+    exchange = load_exchange(connection, Moment(at=now, known=now), all_days=True)
+    lines = [*_api_lines(connection, world, used, book, now), *_rental_lines(rented, start, end, exchange)]
     return Report(month=month, lines=tuple(lines), outside=len(usage) - len(used) + len(rentals) - len(rented))
 
 
@@ -86,7 +88,7 @@ def _api_lines(connection: Connection, world: World, usage: Iterable[Usage], tod
     for record in sorted(usage, key=lambda u: (u.day, u.provider, u.model, u.line)):
         if record.day not in days:
             end_of_day = datetime.combine(record.day, time(), UTC) + timedelta(days=1) - timedelta(milliseconds=1)
-            days[record.day] = read_book(connection, min(end_of_day, now), world.config.sources)
+            days[record.day] = read_book(connection, min(end_of_day, now), world.config.sources, known=now)
         yield _api_line(world, record, days[record.day], today)
 
 

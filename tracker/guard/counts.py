@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from sqlalchemy import Connection, and_, func, select
 
 from tracker.guard.quarantine import PENDING, QUARANTINE
 from tracker.listing import GOOD, OFFERS, RATES, SWEEP, UNSEEN
+from tracker.rows import to_ms
+
+FOREVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,38 +26,41 @@ class GuardCounts:
     warned: int = 0
 
 
-def guard_counts(connection: Connection) -> dict[str, GuardCounts]:
-    """Counts by source, of every source that was ever read."""
-    pending, held = _pending(connection), _held(connection)
+def guard_counts(connection: Connection, at: datetime | None = None) -> dict[str, GuardCounts]:
+    """Counts by source, of every source that was ever read; as they were at ``at``, else as they are."""
+    at = FOREVER if at is None else at
+    pending, held = _pending(connection, at), _held(connection, at)
     return {
         source: GuardCounts(pending=pending[source], held=held[source], conflicts=conflicts, warned=sum(json.loads(warned).values()))
-        for source, conflicts, warned in _last_kept(connection)
+        for source, conflicts, warned in _last_kept(connection, at)
     }
 
 
-def _pending(connection: Connection) -> Counter[str]:
-    query = select(QUARANTINE.c.source, func.count()).where(QUARANTINE.c.state == PENDING).group_by(QUARANTINE.c.source)
+def _pending(connection: Connection, at: datetime) -> Counter[str]:
+    waits = (QUARANTINE.c.state == PENDING) | (QUARANTINE.c.decided_at > at)
+    query = select(QUARANTINE.c.source, func.count()).where(QUARANTINE.c.first_seen <= at, waits).group_by(QUARANTINE.c.source)
     return Counter(dict(connection.execute(query).all()))
 
 
-def _held(connection: Connection) -> Counter[str]:
+def _held(connection: Connection, at: datetime) -> Counter[str]:
     found: Counter[str] = Counter()
     for kind in (OFFERS, RATES):
         query = (
             select(kind.dimension.c.source, func.count())
             .join(UNSEEN, and_(UNSEEN.c.target == kind.dimension.c.id, UNSEEN.c.kind == kind.name))
-            .where(UNSEEN.c.until.is_(None))
+            .where(UNSEEN.c.since <= to_ms(at), UNSEEN.c.until.is_(None) | (UNSEEN.c.until > to_ms(at)))
             .group_by(kind.dimension.c.source)
         )
         found.update(dict(connection.execute(query).all()))
     return found
 
 
-def _last_kept(connection: Connection) -> list[tuple[str, int, str]]:
-    last = select(SWEEP.c.source, func.max(SWEEP.c.at).label("at")).where(SWEEP.c.status.in_(GOOD)).group_by(SWEEP.c.source).subquery()
+def _last_kept(connection: Connection, at: datetime) -> list[tuple[str, int, str]]:
+    kept = (SWEEP.c.status.in_(GOOD), SWEEP.c.at <= to_ms(at))
+    last = select(SWEEP.c.source, func.max(SWEEP.c.at).label("at")).where(*kept).group_by(SWEEP.c.source).subquery()
     query = select(SWEEP.c.source, SWEEP.c.conflicts, SWEEP.c.warned).join(
         last, and_(SWEEP.c.source == last.c.source, SWEEP.c.at == last.c.at)
     )
-    failed = select(SWEEP.c.source).where(SWEEP.c.source.not_in(select(last.c.source))).distinct()
-    kept = [(source, conflicts, warned) for source, conflicts, warned in connection.execute(query)]
-    return kept + [(source, 0, "{}") for source in connection.execute(failed).scalars()]
+    failed = select(SWEEP.c.source).where(SWEEP.c.source.not_in(select(last.c.source)), SWEEP.c.at <= to_ms(at)).distinct()
+    found = [(source, conflicts, warned) for source, conflicts, warned in connection.execute(query)]
+    return found + [(source, 0, "{}") for source in connection.execute(failed).scalars()]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, RowMapping, select
 
@@ -18,14 +20,21 @@ class NothingToDecide(BreakevenError):
     """An entry does not exist, was decided, or holds nothing that could be listed."""
 
 
-def entries(connection: Connection, *, source: str = "", every: bool = False) -> list[RowMapping]:
-    """What waits, or everything that ever did; newest last."""
+def entries(connection: Connection, *, source: str = "", every: bool = False, at: datetime | None = None) -> list[Mapping[str, Any]]:
+    """What waits, or everything that ever did; newest last. As of ``at``, what was decided later still waits."""
     query = select(QUARANTINE).order_by(QUARANTINE.c.first_seen, QUARANTINE.c.id)
-    if not every:
-        query = query.where(QUARANTINE.c.state == PENDING)
+    if at is not None:
+        query = query.where(QUARANTINE.c.first_seen <= at)
     if source:
         query = query.where(QUARANTINE.c.source == source)
-    return list(connection.execute(query).mappings())
+    found = [_as_of(row, at) for row in connection.execute(query).mappings()]
+    return [entry for entry in found if every or entry["state"] == PENDING]
+
+
+def _as_of(row: RowMapping, at: datetime | None) -> Mapping[str, Any]:
+    if at is None or row["decided_at"] is None or row["decided_at"] <= at:
+        return dict(row)
+    return {**row, "state": PENDING, "decided_at": None, "decided_by": ""}
 
 
 def accept(connection: Connection, id_: int, by: str, now: datetime) -> RowMapping:

@@ -89,7 +89,7 @@ def import_history(
     That an offer is gone shows between the snapshots of one import: several files of snapshots are imported as one folder.
     """
     with writing(db) as connection:
-        load_shipped(connection)
+        load_shipped(connection, now)
         exchange = load_exchange(connection)
     runs = to_runs(read_history(kind, path, world.catalogue, at), Judge(world=world, exchange=exchange))
     imported = import_dated(db, runs.dated, now)

@@ -72,7 +72,8 @@ def day_of(path: Path) -> datetime:
 
 
 def _no_day(path: Path) -> datetime:
-    raise HistoryFileError(f"{path}: a snapshot says when it was taken in its name, such as prices-2026-10-21.json, or is told with --at")
+    how = "a snapshot says when it was taken in its name, such as prices-2026-10-21.json, or is told with --dated"
+    raise HistoryFileError(f"{path}: {how}")
 
 
 @dataclass(frozen=True, slots=True)

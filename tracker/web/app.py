@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,10 +20,13 @@ from tracker.plain import as_json, plain
 from tracker.present import HEADER, rows, source_line
 from tracker.readiness import not_ready
 from tracker.snapshot import ModelAnswer, Snapshot
+from tracker.web import series
+from tracker.web.past import Past, asked_moment
 from tracker.world import World
 
-CSP = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+CSP = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 HEADERS = {"Content-Security-Policy": CSP, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+SnapshotAt = Callable[[str], Snapshot]  # what ``?at=`` names; the current one where it is empty
 STYLE = Path(__file__).parent / "style.css"
 
 
@@ -33,6 +37,8 @@ class Served(Protocol):
     db: Engine
     trouble: Trouble
 
+    now: Callable[[], datetime]
+
     @property
     def snapshot(self) -> Snapshot:
         """The current results."""
@@ -42,9 +48,15 @@ def make_app(served: Served) -> FastAPI:
     """The application over a running daemon."""
     app = FastAPI(title="breakeven", docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json")
     app.middleware("http")(_secured)
+    past = Past(served.world, served.db)
+
+    def seen(at: str) -> Snapshot:
+        return past.snapshot(asked_moment(at, served.now())) if at else served.snapshot
+
     _operations(app, served)
-    _page(app, served)
-    _api(app, served)
+    _page(app, served, seen)
+    _api(app, served, seen)
+    series.add_to(app, served.world, served.db, served.now, past.budget)
     return app
 
 
@@ -71,19 +83,22 @@ def _operations(app: FastAPI, served: Served) -> None:
         return _json({"ready": True, "snapshot_at": served.snapshot.at})
 
 
-def _page(app: FastAPI, served: Served) -> None:
+def _page(app: FastAPI, served: Served, seen: SnapshotAt) -> None:
     pages = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=select_autoescape(), undefined=StrictUndefined
     )  # fmt: skip
 
     @app.get("/", include_in_schema=False)
-    def index() -> HTMLResponse:
-        now = served.snapshot
+    def index(at: str = "") -> HTMLResponse:
+        now = seen(at)
         sources = [{"line": source_line(s, now.at), "troubled": s.stale or s.status == "failed"} for s in now.sources]
         workload, track = served.world.workload(), served.world.settings.track
         page = pages.get_template("index.html")
         return HTMLResponse(
-            page.render(header=HEADER, rows=rows(now), sources=sources, at=now.at, workload=workload, track=track)
+            page.render(
+                header=HEADER, rows=rows(now), sources=sources, at=now.at, workload=workload, track=track,
+                known=now.book.known, today=served.now(), past=f"?at={minute(now.at)}" if at else "",
+            )
         )  # fmt: skip
 
     @app.get("/style.css", include_in_schema=False)
@@ -95,37 +110,54 @@ def _page(app: FastAPI, served: Served) -> None:
         return Response(status_code=204)
 
 
-def _api(app: FastAPI, served: Served) -> None:
+def _api(app: FastAPI, served: Served, seen: SnapshotAt) -> None:
     @app.get("/api/v1/models")
-    def models() -> Response:
+    def models(at: str = "") -> Response:
         """Every tracked model: cheapest setup, rate, break-even and verdict."""
-        return _json({"at": served.snapshot.at, "models": [answer_facts(answer) for answer in served.snapshot.answers]})
+        now = seen(at)
+        return _json({**when(now), "models": [answer_facts(answer) for answer in now.answers]})
 
     @app.get("/api/v1/models/{model}")
-    def model(model: str) -> Response:
+    def model(model: str, at: str = "") -> Response:
         """One tracked model."""
-        for answer in served.snapshot.answers:
+        now = seen(at)
+        for answer in now.answers:
             if answer.model.id == model:
-                return _json({"at": served.snapshot.at, **answer_facts(answer)})
+                return _json({**when(now), **answer_facts(answer)})
         raise HTTPException(404, detail=_unknown(served, model))
 
     @app.get("/api/v1/offers")
-    def offers(gpu: str = "", provider: str = "") -> Response:
+    def offers(gpu: str = "", provider: str = "", at: str = "") -> Response:
         """Rental offers of the book, cheapest per GPU first."""
-        found = [o for o in served.snapshot.book.offers if gpu in ("", o.value.gpu) and provider in ("", o.value.provider)]
+        now = seen(at)
+        found = [o for o in now.book.offers if gpu in ("", o.value.gpu) and provider in ("", o.value.provider)]
         found.sort(key=lambda o: (o.value.usd_per_gpu_hour, o.value.provider, o.value.sku))
-        return _json({"at": served.snapshot.at, "offers": [listed_facts(entry) for entry in found]})
+        return _json({**when(now), "offers": [listed_facts(entry) for entry in found]})
 
     @app.get("/api/v1/rates")
-    def rates(model: str = "", provider: str = "") -> Response:
+    def rates(model: str = "", provider: str = "", at: str = "") -> Response:
         """Token rates in force."""
-        found = [r for r in served.snapshot.book.rates if model in ("", r.value.model) and provider in ("", r.value.provider)]
-        return _json({"at": served.snapshot.at, "rates": [listed_facts(entry) for entry in found]})
+        now = seen(at)
+        found = [r for r in now.book.rates if model in ("", r.value.model) and provider in ("", r.value.provider)]
+        return _json({**when(now), "rates": [listed_facts(entry) for entry in found]})
 
     @app.get("/api/v1/sources")
-    def sources() -> Response:
+    def sources(at: str = "") -> Response:
         """How each source is doing."""
-        return _json({"at": served.snapshot.at, "sources": served.snapshot.sources})
+        now = seen(at)
+        return _json({**when(now), "sources": now.sources})
+
+
+def when(snapshot: Snapshot) -> dict[str, Any]:
+    """The moment an answer is of; and, where it uses more than was known then, when that was known."""
+    known = snapshot.book.known
+    return {"at": snapshot.at} | ({"known": known} if known > snapshot.at else {})
+
+
+def minute(at: datetime) -> str:
+    """A moment as a person types it, as short as it is exact."""
+    text = str(plain(at))
+    return text.replace(":00Z", "Z") if at.second == at.microsecond == 0 else text
 
 
 def _unknown(served: Served, model: str) -> str:
