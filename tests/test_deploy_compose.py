@@ -18,6 +18,7 @@ from deployed import DEPLOY, document, program
 from processes import breakeven
 from repository import ROOT, files
 
+from tracker.alerting.rules import load_alerts
 from tracker.config import load_config
 from tracker.paths import config_dir
 
@@ -31,6 +32,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 def services() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = document(COMPOSE)["services"]
     return found
+
+
+SECRETS = ("url_env", "secret_env", "user_env", "password_env")
 
 
 def variables() -> dict[str, str]:
@@ -84,8 +88,8 @@ def test_variables_are_those_of_the_example_with_the_same_defaults() -> None:
     text = COMPOSE.read_text(encoding="utf-8")
     used = dict(re.findall(r"\$\{(\w+):-([^}]*)\}", text))
     assert text.count("$") == len(re.findall(r"\$\{\w+:-", text))  # each has a default: .env is optional
-    hook = load_config(config_dir()).settings.alerts.webhook_url_env
-    assert set(variables()) == set(used) | {"COMPOSE_PROFILES", hook}
+    hooks = {getattr(route, name) for route in load_alerts(config_dir()).routes.values() for name in SECRETS if hasattr(route, name)}
+    assert set(variables()) == set(used) | {"COMPOSE_PROFILES"} | hooks
     assert {name: value for name, value in variables().items() if name in used and name != "DATABASE"} == {
         name: value for name, value in used.items() if name != "DATABASE"
     }

@@ -15,6 +15,7 @@ from upstream import Upstream
 
 from scrapers import lambda_labs
 from scrapers.http import HostGate
+from tracker.alerting.rules import CheaperSetup, load_alerts
 from tracker.collect import Collector, collect_source, describe
 from tracker.config import load_config, secrets_of
 from tracker.database import reading
@@ -24,7 +25,7 @@ from tracker.present import source_line
 from tracker.world import load_world
 
 INVALID = Path(__file__).parent / "invalid"
-KINDS = ("tracker", "sources", "workloads", "providers")
+KINDS = ("tracker", "sources", "workloads", "providers", "alerts")
 KEY = "k3y-that-nobody-may-see"
 
 MESSAGES = {
@@ -57,12 +58,36 @@ MESSAGES = {
     "tracker-negative-spacing": "[fetch] host_spacing_s: Input should be greater than or equal to 0",
     "tracker-rare-recompute": "[recompute] every_s: Input should be less than or equal to 60",
     "tracker-no-recompute": "[recompute] every_s: Input should be greater than or equal to 1",
-    "tracker-alert-negative-percent": "[alerts] cheaper_setup_percent: Input should be greater than or equal to 0",
-    "tracker-alert-above-100-percent": "[alerts] cheaper_setup_percent: Input should be less than or equal to 100",
-    "tracker-alert-negative-saving": "[alerts] cheaper_setup_usd_per_month: Input should be greater than or equal to 0",
-    "tracker-alert-no-sweep": "[alerts] sweeps: Input should be greater than or equal to 1",
-    "tracker-alert-no-timeout": "[alerts] webhook_timeout_s: Input should be greater than 0",
-    "tracker-alert-url-in-file": "[alerts] webhook_url: unknown key (did you mean webhook_url_env?)",
+    "tracker-alerts-moved": "[alerts] has a file of its own; move it to [rules] and [routes] of alerts.toml",
+    "alerts-no-toml": "not valid TOML",
+    "alerts-unknown-table": "unknown table [rule] (did you mean rules?)",
+    "alerts-rules-no-tables": "rules must hold tables; write [rules.NAME]",
+    "alerts-rule-no-table": "[rules.cheaper] kind: must be one of cheaper_setup, price_drop, price_rise, rate_change, setup_gone, ",
+    "alerts-rule-without-kind": "[rules.cheaper] kind: must be one of cheaper_setup, ",
+    "alerts-rule-unknown-kind": "source_stale, quarantine (did you mean cheaper_setup?)",
+    "alerts-rule-bad-name": "[rules.Cheaper Setup]: a name is lower-case letters, digits, - and _; rename the table",
+    "alerts-unknown-key": "[rules.cheaper] precent: unknown key (did you mean percent?)",
+    "alerts-key-of-another-kind": "[rules.stale] percent: unknown key",
+    "alerts-no-percent": "[rules.cheaper] percent: Field required",
+    "alerts-percent-zero": "[rules.cheaper] percent: Input should be greater than 0",
+    "alerts-percent-nan": "[rules.cheaper] percent: Input should be",
+    "alerts-negative-saving": "[rules.cheaper] usd_per_month: Input should be greater than or equal to 0",
+    "alerts-no-sweep": "[rules.cheaper] sweeps: Input should be greater than or equal to 1",
+    "alerts-endless-cooldown": "[rules.cheaper] cooldown_hours: Input should be less than or equal to 8784",
+    "alerts-untracked-model": "[rules.cheaper] models: 'large-60' is not tracked (did you mean large-60b?); name it in [track] models of",
+    "alerts-no-gpu": "[rules.drop] gpus: Tuple should have at least 1 item",
+    "alerts-unknown-gpu": "[rules.drop] no GPU named 'test-142' (did you mean test-141?)",
+    "alerts-unknown-source": "[rules.stale] no source named 'rent' (did you mean rents?)",
+    "alerts-unknown-route": "[rules.stale] routes: no route named 'webhok' (did you mean webhook?)",
+    "alerts-margin-100": "[rules.verdict] margin_percent: Input should be less than 100",
+    "alerts-unknown-zone": "[delivery] time_zone: no zone named 'Europe/Pariss'; write UTC or Europe/Paris",
+    "alerts-quiet-hours": "[delivery] quiet_hours: String should match pattern",
+    "alerts-digest-at": "[delivery] digest_at: String should match pattern",
+    "alerts-none-per-day": "[delivery] max_per_day: Input should be greater than or equal to 1",
+    "alerts-no-link": "[switching] link_gbps: Input should be greater than 0",
+    "alerts-no-timeout": "[routes.webhook] timeout_s: Input should be greater than 0",
+    "alerts-url-in-file": "[routes.webhook] url: unknown key (did you mean url_env?)",
+    "alerts-variable-lower-case": "[routes.webhook] url_env: String should match pattern",
     "sources-no-table": "cloudy must be a table, found int; write it as [cloudy]",
     "sources-unknown-key": "[cloudy] base_uri: unknown key (did you mean base_url?)",
     "sources-no-kind": "[cloudy] kind: Field required",
@@ -207,15 +232,26 @@ def test_a_shipped_file_that_lost_a_table_says_so(shipped: Path) -> None:
 
 def test_the_user_s_tables_replace_whole_ones_and_leave_the_others(shipped: Path, user_dir: Path) -> None:
     (shipped / "tracker.toml").write_text(
-        FILES["tracker.toml"] + '[web]\nhost = "0.0.0.0"\nport = 80\n\n[alerts]\nsweeps = 9\ncheaper_setup_percent = 0.1\n',
+        FILES["tracker.toml"] + '[web]\nhost = "0.0.0.0"\nport = 80\n\n[database]\nlease_s = 9\n',
         encoding="utf-8",
     )
     (user_dir / "tracker.toml").write_text("[web]\nport = 9000\n", encoding="utf-8")
     settings = load_config(shipped, user_dir).settings
     assert (settings.web.port, settings.web.host) == (9000, "127.0.0.1")  # the host is the default again, not the shipped table's
-    assert (settings.alerts.sweeps, settings.alerts.cheaper_setup_percent) == (9, Decimal("0.1"))  # exact: no float was in between
+    assert settings.database.lease_s == 9
     assert settings.fetch.user_agent == "breakeven-tests"
     assert load_config(shipped).settings.web.host == "0.0.0.0"
+
+
+def test_a_rule_or_route_of_the_user_s_replaces_that_of_its_name(shipped: Path, user_dir: Path) -> None:
+    rules = '[rules.one]\nkind = "cheaper_setup"\npercent = 0.1\nsweeps = 9\n[rules.two]\nkind = "source_stale"\n'
+    (shipped / "alerts.toml").write_text(rules + '[delivery]\nmax_per_day = 3\n[routes.hook]\nkind = "webhook"\n', encoding="utf-8")
+    (user_dir / "alerts.toml").write_text('[rules.two]\nkind = "source_stale"\nenabled = false\n', encoding="utf-8")
+    found = load_alerts(shipped, user_dir)
+    one = found.rules["one"]
+    assert isinstance(one, CheaperSetup)
+    assert (one.percent, one.sweeps, found.rules["two"].enabled) == (Decimal("0.1"), 9, False)  # exact: no float was in between
+    assert (found.delivery.max_per_day, list(found.routes)) == (3, ["hook"])
 
 
 def test_a_source_of_the_user_s_replaces_ours_and_may_be_new(shipped: Path, user_dir: Path) -> None:

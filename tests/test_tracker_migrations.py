@@ -70,12 +70,15 @@ def test_data_of_the_first_schema_is_there_after_the_upgrade_and_after_the_way_b
         connection.execute(text(alert))
     migrate(empty)
     with reading(empty) as connection:
-        assert connection.execute(text("select key, attempts, claimed_until from alert")).all() == [("k", 3, None)]
+        assert connection.execute(text("select alert_id, route, state, attempts, last_error from alert_delivery")).all() == [
+            (1, "webhook", "stored", 3, "x")
+        ]
+        assert connection.execute(text("select key, over_at is null from alert")).all() == [("k", False)]  # it is history, not active
     now = datetime.now(UTC)  # a lease is checked against the server's clock
     assert isinstance(claim(empty, "runpod", "a", now, Terms(interval_s=900, lease_s=60), wait_s=900), Lease)
     command.downgrade(config, "0001")
     with reading(empty) as connection:
-        assert connection.execute(text("select key, attempts from alert")).all() == [("k", 3)]
+        assert connection.execute(text("select key, delivery, attempts, last_error from alert")).all() == [("k", "stored", 3, "x")]
 
 
 def test_data_of_the_second_schema_is_there_after_the_upgrade_and_after_the_way_back(empty: Engine) -> None:

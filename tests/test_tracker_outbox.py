@@ -15,18 +15,20 @@ import pytest
 from databases import BOTH, new_book, opened
 from small_world import T0, offer, small_world, sweep
 from sqlalchemy import Engine, select, update
+from watching import CHEAPER
+from watching import HOOK as HOOK_ROUTE
 
-from tracker.alerts import ALERT, BASELINE, AlertDesk
-from tracker.config import AlertSettings
+from tracker.alerting.desk import AlertDesk
+from tracker.alerting.ledger import ALERT, DELIVERY
+from tracker.alerting.message import message_id
+from tracker.alerting.outbox import Outbox
+from tracker.alerting.state import STATE, load_states
 from tracker.database import reading, writing
 from tracker.leases import database_time
-from tracker.notify import Outbox
 from tracker.recompute import Sizer, recompute
 from tracker.snapshot import Snapshot
-from tracker.tables import RENT_SCALE
 from tracker.world import World
 
-SETTINGS = AlertSettings(sweeps=1)
 HOOK = "http://127.0.0.1:9/hook"
 
 
@@ -39,7 +41,7 @@ def db(request: pytest.FixtureRequest) -> Iterator[Engine]:
 def world(tmp_path: Path) -> World:
     """One model, which one test-141 holds."""
     track = '[track]\nmodels = ["large-60b"]\nworkload = "turns"\n\n[fetch]\nuser_agent = "breakeven-tests"\n'
-    return small_world(tmp_path / "small", tracker_toml=track)
+    return small_world(tmp_path / "small", tracker_toml=track, alerts_toml=CHEAPER.replace("sweeps = 2", "sweeps = 1") + HOOK_ROUTE)
 
 
 @pytest.fixture(autouse=True)
@@ -47,9 +49,9 @@ def hook(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BREAKEVEN_WEBHOOK_URL", HOOK)
 
 
-def desk(db: Engine, at: datetime = T0) -> AlertDesk:
+def desk(db: Engine, world: World, at: datetime = T0) -> AlertDesk:
     """The alerts of one process."""
-    return AlertDesk(db, SETTINGS, at, Outbox(db, SETTINGS, lambda: at))
+    return AlertDesk(db=db, world=world, started_at=at, outbox=Outbox(db, world.alerts, lambda: at))
 
 
 def seen(db: Engine, world: World, minutes: float, price: str) -> Snapshot:
@@ -66,14 +68,14 @@ def told(db: Engine) -> list[str]:
 
 def baseline(db: Engine) -> Decimal | None:
     with reading(db) as connection:
-        found = connection.execute(select(BASELINE.c.price).where(BASELINE.c.subject.like("large%"))).scalar()
-    return None if found is None else Decimal(found) / RENT_SCALE
+        (state,) = load_states(connection).values()
+    return state.prices["usd_per_hour"]
 
 
 def test_of_many_that_see_the_same_fall_one_tells_it(db: Engine, world: World) -> None:
-    desks = [desk(db) for _ in range(4)]
+    desks = [desk(db, world) for _ in range(4)]
     for one in desks:
-        one.judge(seen(db, world, 0, "2.00"), after_sweep=True)
+        one.judge(seen(db, world, 0, "2.00"))
     for number in range(1, 6):
         first = seen(db, world, number, f"{2 - number / 10}")
         snapshots = [recompute(db, world, Sizer(world), first.at + timedelta(seconds=later)) for later in range(4)]
@@ -81,7 +83,7 @@ def test_of_many_that_see_the_same_fall_one_tells_it(db: Engine, world: World) -
 
         def look(pair: tuple[AlertDesk, Snapshot], gate: threading.Barrier = gate) -> int:
             gate.wait(10)
-            return len(pair[0].judge(pair[1], after_sweep=True))
+            return len(pair[0].judge(pair[1]))
 
         with ThreadPoolExecutor(4) as pool:
             assert sum(pool.map(look, zip(desks, snapshots, strict=True))) == 1
@@ -91,29 +93,29 @@ def test_of_many_that_see_the_same_fall_one_tells_it(db: Engine, world: World) -
 
 def test_one_that_looks_at_an_older_book_does_not_take_the_message_back(db: Engine, world: World) -> None:
     """It would raise the baseline to the old price again, and the fall would be told a second time."""
-    quick, slow = desk(db), desk(db)
-    quick.judge(seen(db, world, 0, "2.00"), after_sweep=True)
+    quick, slow = desk(db, world), desk(db, world)
+    quick.judge(seen(db, world, 0, "2.00"))
     old = seen(db, world, 1, "2.00")
     new = seen(db, world, 2, "1.50")
-    assert len(quick.judge(new, after_sweep=True)) == 1
-    assert slow.judge(old, after_sweep=True) == ()
+    assert len(quick.judge(new)) == 1
+    assert slow.judge(old) == ()
     assert baseline(db) == Decimal("1.5")
-    assert slow.judge(new, after_sweep=True) == ()
+    assert slow.judge(new) == ()
     assert len(told(db)) == 1
 
 
 def test_a_message_of_a_clock_that_was_far_ahead_does_not_silence_the_next(db: Engine, world: World) -> None:
-    one = desk(db)
-    one.judge(seen(db, world, 0, "2.00"), after_sweep=True)
+    one = desk(db, world)
+    one.judge(seen(db, world, 0, "2.00"))
     with writing(db) as connection:
-        connection.execute(update(BASELINE).values(set_at=T0 + timedelta(days=1)))
-    assert len(one.judge(seen(db, world, 1, "1.50"), after_sweep=True)) == 1
+        connection.execute(update(STATE).values(judged_at=T0 + timedelta(days=1)))
+    assert len(one.judge(seen(db, world, 1, "1.50"))) == 1
 
 
 def test_of_many_that_send_each_alert_is_sent_by_one(db: Engine, world: World) -> None:
-    one = desk(db)
+    one = desk(db, world)
     for number in range(6):
-        one.judge(seen(db, world, number, f"{3 - number / 2}"), after_sweep=True)
+        one.judge(seen(db, world, number, f"{3 - number / 2}"))
     keys = told(db)
     assert len(keys) == 5
     arrived: Counter[str] = Counter()
@@ -126,17 +128,17 @@ def test_of_many_that_send_each_alert_is_sent_by_one(db: Engine, world: World) -
     def send(_: int) -> int:
         gate.wait(10)
         with httpx.Client(transport=httpx.MockTransport(answer)) as client:
-            return Outbox(db, SETTINGS, lambda: T0 + timedelta(hours=1)).deliver(client)
+            return Outbox(db, world.alerts, lambda: T0 + timedelta(hours=1)).deliver(client)
 
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(send, range(4))) == 5
-    assert arrived == Counter(keys)
+    assert arrived == Counter(map(message_id, keys))
 
 
 def test_what_a_dead_sender_had_is_sent_by_another_under_the_same_id(db: Engine, world: World) -> None:
-    one = desk(db)
+    one = desk(db, world)
     for number, price in enumerate(("2.00", "1.50")):
-        one.judge(seen(db, world, number, price), after_sweep=True)
+        one.judge(seen(db, world, number, price))
     (key,) = told(db)
     arrived: list[str] = []
 
@@ -149,14 +151,14 @@ def test_what_a_dead_sender_had_is_sent_by_another_under_the_same_id(db: Engine,
         return httpx.Response(204)
 
     later = T0 + timedelta(hours=1)
-    outbox = Outbox(db, SETTINGS, lambda: later)
+    outbox = Outbox(db, world.alerts, lambda: later)
     with httpx.Client(transport=httpx.MockTransport(dies)) as client, pytest.raises(KeyboardInterrupt):
         outbox.deliver(client)
     with httpx.Client(transport=httpx.MockTransport(answers)) as client:
         assert outbox.deliver(client) == 0  # it may still be on its way
         with writing(db) as connection:
             now = database_time(connection, later)
-            connection.execute(update(ALERT).values(claimed_until=now - timedelta(seconds=1)))
+            connection.execute(update(DELIVERY).values(claimed_until=now - timedelta(seconds=1)))
         assert outbox.deliver(client) == 1
         assert outbox.deliver(client) == 0
-    assert arrived == [key, key]
+    assert arrived == [message_id(key)] * 2

@@ -31,6 +31,10 @@ REPLICAS = 3
 INTERVAL_S = 1.0
 LEASE_S = 2
 SLACK_S = 30  # of a machine that is busy starting the next process
+ALERTS = (
+    '[rules.cheaper-setup]\nkind = "cheaper_setup"\npercent = 5\nusd_per_month = 50\n[routes.webhook]\nkind = "webhook"\ntimeout_s = 1\n'
+    "[delivery]\nmax_per_day = 1000\n"
+)
 POOLED = "a connection pooler stands before the database"
 
 
@@ -51,8 +55,9 @@ class Replicas:
         """One more process, with directories of its own."""
         home = self.home / f"replica{len(self.running) + len(self.ended)}"
         fetch = '[fetch]\nuser_agent = "breakeven-tests"\ndeadline_s = 20\nread_timeout_s = 5\nattempts = 2\nhost_spacing_s = 0\n'
-        tracker = f'{fetch}[database]\nurl = "{self.url}"\nlease_s = {LEASE_S}\n[recompute]\nevery_s = 1\n[alerts]\nwebhook_timeout_s = 1\n'
+        tracker = f'{fetch}[database]\nurl = "{self.url}"\nlease_s = {LEASE_S}\n[recompute]\nevery_s = 1\n'
         write_user_config(home / "config", self.upstream.url, tracker=tracker, sources=["runpod", "ecb"], interval_minutes=INTERVAL_S / 60)
+        (home / "config/alerts.toml").write_text(ALERTS, encoding="utf-8")
         process = Running(home, env={"BREAKEVEN_WEBHOOK_URL": f"{self.upstream.url}/hook"})
         self.running.append(process)
         return process
@@ -135,7 +140,7 @@ def replicas(request: pytest.FixtureRequest, tmp_path: Path, upstream: Upstream,
 def test_killed_in_mid_sweep_again_and_again(replicas: Replicas, kills: int) -> None:
     pooled = replicas.url != str(replicas.db.url)
     dice = random.Random(20261129)
-    replicas.until(lambda: replicas.rows("select 1 from baseline where subject like 'kimi%'"))
+    replicas.until(lambda: replicas.rows("select 1 from alert_state where rule = 'cheaper-setup' and subject like 'kimi%'"))
     waits: list[float] = []
     fence = 0
     for number in range(kills):
@@ -183,8 +188,8 @@ def check(replicas: Replicas, kills: int) -> None:
 
 def settle_and_compare(replicas: Replicas) -> None:
     """Every alert arrives, under the id it is stored under; and when prices stand still all replicas serve the same figures."""
-    replicas.until(lambda: {state for (state,) in replicas.rows("select delivery from alert")} == {"delivered"})
-    arrived = Counter(str(seen.json()["id"]) for seen in replicas.upstream.asked("/hook"))
+    replicas.until(lambda: {state for (state,) in replicas.rows("select state from alert_delivery")} == {"delivered"})
+    arrived = Counter(str(seen.json()["key"]) for seen in replicas.upstream.asked("/hook"))
     assert set(arrived) == {key for (key,) in replicas.rows("select key from alert")}
     assert sum(arrived.values()) - len(arrived) <= len(replicas.ended)  # again only where the sender died before it noted the answer
     for process in replicas.running:

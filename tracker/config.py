@@ -32,10 +32,11 @@ class DatabaseSettings(_Strict):
 
 
 class WebSettings(_Strict):
-    """Where the page, the API and ``/metrics`` listen."""
+    """Where the page, the API and ``/metrics`` listen, and the address people reach the page at."""
 
     host: str = "127.0.0.1"
     port: int = Field(default=10733, ge=0, le=65535)
+    public_url: str = Field(default="", pattern=r"^(https?://[^\s?#]*[^\s?#/])?$")
 
 
 class TrackSettings(_Strict):
@@ -77,16 +78,6 @@ class RecomputeSettings(_Strict):
     every_s: int = Field(default=60, ge=1, le=60)
 
 
-class AlertSettings(_Strict):
-    """When a change is worth telling."""
-
-    cheaper_setup_percent: Decimal = Field(default=Decimal(5), ge=0, le=100)
-    cheaper_setup_usd_per_month: Decimal = Field(default=Decimal(50), ge=0)
-    sweeps: int = Field(default=2, ge=1)
-    webhook_url_env: str = "BREAKEVEN_WEBHOOK_URL"
-    webhook_timeout_s: float = Field(default=10, gt=0, le=HOUR_S)
-
-
 class PrecedenceSettings(RootModel[dict[str, tuple[str, ...]]]):
     """Provider -> sources, first believed first."""
 
@@ -103,7 +94,6 @@ class Settings(_Strict):
     bodies: BodiesSettings = BodiesSettings()
     recompute: RecomputeSettings = RecomputeSettings()
     guard: GuardSettings = GuardSettings()
-    alerts: AlertSettings = AlertSettings()
     precedence: PrecedenceSettings = PrecedenceSettings({})
 
 
@@ -189,9 +179,11 @@ def load_config(config_dir: Path, user_dir: Path | None = None) -> Config:
     """Settings and sources; ConfigError names file, key and reason, with the closest known key."""
     tables, origin = read_tables("tracker.toml", config_dir, user_dir)
     for name in tables:
+        if name == "alerts":
+            raise ConfigError(f"{origin[name]}: [alerts] has a file of its own; move it to [rules] and [routes] of alerts.toml")
         if name not in Settings.model_fields:
             raise ConfigError(f"{origin[name]}: unknown table [{name}]{did_you_mean(name, Settings.model_fields)}")
-    parts = {n: _validated(Settings.model_fields[n].annotation, t, origin[n], n) for n, t in tables.items()}
+    parts = {n: validated(Settings.model_fields[n].annotation, t, origin[n], n) for n, t in tables.items()}
     missing = [n for n, f in Settings.model_fields.items() if f.is_required() and n not in parts]
     if missing:
         raise ConfigError(f"{config_dir / 'tracker.toml'}: table [{missing[0]}] is missing; restore it from the shipped file")
@@ -202,15 +194,16 @@ def load_config(config_dir: Path, user_dir: Path | None = None) -> Config:
 def _load_bands(config_dir: Path, user_dir: Path | None) -> dict[str, GpuBands]:
     """``gpu_bands.toml``: what a GPU-hour may cost, by GPU and tier."""
     tables, origin = read_tables("gpu_bands.toml", config_dir, user_dir)
-    return {gpu: _validated(GpuBands, table, origin[gpu], gpu) for gpu, table in tables.items()}
+    return {gpu: validated(GpuBands, table, origin[gpu], gpu) for gpu, table in tables.items()}
 
 
 def _load_sources(config_dir: Path, user_dir: Path | None) -> dict[str, Source]:
     tables, origin = read_tables("sources.toml", config_dir, user_dir)
-    return {n: Source(id=n, settings=_validated(SourceSettings, t, origin[n], n)) for n, t in sorted(tables.items())}
+    return {n: Source(id=n, settings=validated(SourceSettings, t, origin[n], n)) for n, t in sorted(tables.items())}
 
 
-def _validated(model: Any, table: Any, path: Path, name: str) -> Any:
+def validated(model: Any, table: Any, path: Path, name: str) -> Any:
+    """``table`` as ``model``; ConfigError with file, table, key and reason."""
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: {name} must be a table, found {type(table).__name__}; write it as [{name}]")
     try:

@@ -21,7 +21,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from scrapers.http import HostGate
 from tracker.ageing import aged, latest
-from tracker.alerts import AlertDesk
+from tracker.alerting.desk import AlertDesk
+from tracker.alerting.outbox import Outbox
 from tracker.bookstore import import_book, starter_is_loaded
 from tracker.clock import Watch, mend_future
 from tracker.collect import Collector, describe
@@ -34,7 +35,6 @@ from tracker.faults import CLOCK, READS, Trouble
 from tracker.health import off_reason
 from tracker.leases import ClockWrong, start_alone
 from tracker.listen import Listener
-from tracker.notify import Outbox
 from tracker.postgres import serialize
 from tracker.recompute import Sizer
 from tracker.rows import to_ms
@@ -111,8 +111,7 @@ class Daemon:
         self.started_at = now()
         self.stop = threading.Event()
         self._recomputing = threading.Lock()
-        settings = world.settings.alerts
-        self.alerts = AlertDesk(db, settings, self.started_at, Outbox(db, settings, now))
+        self.alerts = AlertDesk(db=db, world=world, started_at=self.started_at, outbox=Outbox(db, world.alerts, now))
         self.trouble = Trouble(say=say)
         self.collector = Collector(world=world, db=db, now=now, gate=HostGate(monotonic=monotonic), stop=self.stop, trouble=self.trouble)
         self.turns = Turns(db=db, now=now, lease_s=world.settings.database.lease_s)
@@ -145,7 +144,7 @@ class Daemon:
             try:
                 newest, self._snapshot = latest(self.db, self.world, self.sizer, now)
                 keep_decisions(self.db, self.world.config.sources, self._snapshot, newest)
-                self.alerts.judge(self._snapshot, after_sweep=newest > self._last_sweep)
+                self.alerts.judge(self._snapshot)
                 self.trouble.over(*((*READS, "full", "read-only") if newest > self._last_sweep else READS))
                 self._last_sweep = newest
             except SQLAlchemyError as error:

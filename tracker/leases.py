@@ -23,7 +23,7 @@ from tracker.listen import announce
 from tracker.store import insert_new
 from tracker.tables import SourceLease as SourceLease  # registers the table
 
-LEASE, ALERT = SQLModel.metadata.tables["source_lease"], SQLModel.metadata.tables["alert"]
+LEASE, DELIVERY = SQLModel.metadata.tables["source_lease"], SQLModel.metadata.tables["alert_delivery"]
 CONTENDED_S = 1.0  # until the next look at a row that another process has locked: its transaction is short
 LONGEST_S = 900.0  # no lease is renewed beyond: a sweep has a deadline, so what lasts longer hangs
 
@@ -159,4 +159,4 @@ def start_alone(db: Engine, now: datetime) -> None:
     if db.dialect.name == "sqlite":
         with writing(db) as connection:
             connection.execute(update(LEASE).values(owner="", lease_until=None, next_due=now))
-            connection.execute(update(ALERT).values(claimed_until=None))
+            connection.execute(update(DELIVERY).values(claimed_until=None))

@@ -264,28 +264,59 @@ class FxRate(SQLModel, table=True):
 
 
 class Alert(SQLModel, table=True):
-    """An alert: told once per ``key``, kept with what it said and whether a channel took it."""
+    """An alert: told once per ``key``, kept with what it said. It is active until it is over or acknowledged."""
 
     id: int | None = Field(default=None, primary_key=True)
     key: str = Field(unique=True)
+    rule: str = Field(sa_column_kwargs={"server_default": ""})
     kind: str
     subject: str = Field(index=True)
     fired_at: datetime
+    held_until: datetime | None = None  # quiet hours or a digest: nothing is sent before
+    digest: str = Field(sa_column_kwargs={"server_default": ""})  # key of the digest it was sent with
+    over_at: datetime | None = None  # no longer true, or no longer news
+    acked_at: datetime | None = None
+    acked_by: str = Field(sa_column_kwargs={"server_default": ""})
     body: str = Field(sa_column=Column(Text, nullable=False))  # JSON
-    delivery: str  # stored, delivered, failed
+
+
+class AlertDelivery(SQLModel, table=True):
+    """An alert on its way to one route. ``failed`` is a dead letter: it was tried often enough, and stays to be seen."""
+
+    __tablename__ = "alert_delivery"
+
+    alert_id: int = Field(primary_key=True, foreign_key="alert.id")
+    route: str = Field(primary_key=True)
+    state: str  # stored, delivered, failed
     attempts: int
-    delivered_at: datetime | None
+    created_at: datetime
     claimed_until: datetime | None = None  # a process is sending it now, until then at most
+    delivered_at: datetime | None = None
     last_error: str = Field(sa_column=Column(Text, nullable=False))
 
 
-class Baseline(SQLModel, table=True):
-    """What was last told of a subject, so that a change is measured against that and not against the last look."""
+class AlertState(SQLModel, table=True):
+    """What was last told of a subject and seen since, so that any process may judge next. The row without names is the last look."""
 
+    __tablename__ = "alert_state"
+
+    rule: str = Field(primary_key=True)
     subject: str = Field(primary_key=True)
-    price: int = Field(sa_type=BigInteger)  # USD an hour in 1e-9
-    body: str = Field(sa_column=Column(Text, nullable=False))  # JSON of the setup
-    set_at: datetime
+    judged_at: datetime
+    body: str = Field(sa_column=Column(Text, nullable=False))  # JSON
+
+
+class AlertSilence(SQLModel, table=True):
+    """Nobody is told of a rule (empty: all) and subject (empty: all) until then; without an end, until it is lifted."""
+
+    __tablename__ = "alert_silence"
+
+    id: int | None = Field(default=None, primary_key=True)
+    rule: str
+    subject: str
+    until: datetime | None = None
+    created_at: datetime
+    created_by: str
 
 
 class SourceLease(SQLModel, table=True):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.models import ModelSpec
 from engine.policies import POLICIES, FitPolicy
 from engine.throughput import ThroughputPoint
 from engine.workloads import Workload
+from tracker.alerting.rules import AlertConfig, load_alerts
 from tracker.book import IMPORTED
 from tracker.catalogue import Catalogue, load_catalogue
 from tracker.catalogue_throughput import load_points
@@ -29,6 +30,7 @@ class World:
     providers: Mapping[str, Provider]
     provider_ids: Mapping[str, str]  # every known spelling -> id
     points: tuple[ThroughputPoint, ...]  # measured throughput
+    alerts: AlertConfig = field(default_factory=AlertConfig)
 
     @property
     def settings(self) -> Settings:
@@ -72,6 +74,7 @@ def load_world(config_dir: Path, user_dir: Path | None = None) -> World:
         providers=providers,
         provider_ids={spelling: p.id for p in providers.values() for spelling in (p.id, *p.aliases)},
         points=tuple(load_points(config_dir, user, catalogue)),
+        alerts=load_alerts(config_dir, user),
     )
     _check(world)
     return world
@@ -90,6 +93,23 @@ def _check(world: World) -> None:
         _check_capacities(world, workload)
     _check_spellings(world.providers)
     _check_guard(world)
+    _check_alerts(world)
+
+
+def _check_alerts(world: World) -> None:
+    """A rule about something nobody knows would never tell anything."""
+    for name, rule in world.alerts.rules.items():
+        try:
+            for model in getattr(rule, "models", ()):
+                if model not in world.settings.track.models:
+                    near = did_you_mean(model, world.settings.track.models)
+                    raise UnknownName(f"models: {model!r} is not tracked{near}; name it in [track] models of tracker.toml")
+            for gpu in getattr(rule, "gpus", ()):
+                world.gpu(gpu)
+            for source in getattr(rule, "sources", ()):
+                world.config.source(source)
+        except UnknownName as error:
+            raise ConfigError(f"alerts.toml: [rules.{name}] {error}") from error
 
 
 def _check_names(world: World, source: Source) -> None:

@@ -1,0 +1,1 @@
+"""Alerts: what is told, once, to whom, and when; and how it gets there."""

@@ -1,0 +1,53 @@
+"""All rules on one snapshot. The daemon and the backtest both hear here; only where the states are kept differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tracker.alerting.judge import Ruling, Seen, Terms, is_old, judge
+from tracker.alerting.observe import View, observe, terms_of
+from tracker.alerting.rules import Rule
+from tracker.plain import plain
+from tracker.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """What a rule saw of one subject and what follows."""
+
+    rule: Rule
+    terms: Terms
+    seen: Seen
+    ruling: Ruling
+
+
+def hear(
+    rules: Mapping[str, Rule], view: View, now: datetime, is_silent: Callable[[str, str], bool] = lambda rule, subject: False
+) -> Iterator[Heard]:
+    """A ruling for every subject of every rule that is on. ``is_silent``: whether nobody may be told of it now."""
+    for name, rule in rules.items():
+        if not rule.enabled:
+            continue
+        terms = terms_of(rule)
+        for found in observe(name, rule, view):
+            anew = None if found.anew is None else (found.anew[0], plain(found.anew[1]))
+            seen = replace(found, facts=plain(found.facts), anew=anew)
+            state = view.states.get((name, seen.subject))
+            ruling = judge(terms, state, seen, now, may_tell=not is_silent(name, seen.subject))
+            yield Heard(rule=rule, terms=terms, seen=seen, ruling=ruling)
+
+
+def over_unseen(rules: Mapping[str, Rule], view: View, seen: set[tuple[str, str]], now: datetime) -> Iterator[tuple[str, str]]:
+    """Active messages of rules that are off, and old ones of subjects that nothing is seen of any more."""
+    for key, state in view.states.items():
+        rule = rules.get(key[0])
+        if state.active and key not in seen and (rule is None or not rule.enabled or is_old(terms_of(rule), state, now)):
+            yield key
+
+
+def question_of(world: World) -> str:
+    """What the snapshot of a world answers, in one word: another question is not compared with this one."""
+    track = world.settings.track
+    return ",".join([track.workload, track.policy, *track.tiers, *track.trusts, *track.skus, str(track.sessions)])

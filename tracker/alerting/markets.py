@@ -1,0 +1,62 @@
+"""The prices that rules watch by themselves: the lowest rent of a GPU, and the token prices of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from engine.offers import GpuOffer, is_firm
+from engine.rates import TOKEN_KINDS
+from tracker.alerting.rules import PriceDrop, PriceRise, RateChange
+from tracker.snapshot import ModelAnswer, Snapshot
+
+
+def gpu_prices(rule: PriceDrop | PriceRise, snapshot: Snapshot) -> Iterator[tuple[str, Decimal, dict[str, Any]]]:
+    """For each watched GPU and tier the lowest USD per GPU-hour of what is fresh, firm and whole, and whose it is."""
+    best: dict[str, GpuOffer] = {}
+    for entry in snapshot.book.offers:
+        offer = entry.value
+        if entry.fresh and not entry.is_slice and _is_watched(rule, offer):
+            subject = f"{offer.gpu}/{offer.tier}"
+            if subject not in best or _rank(offer) < _rank(best[subject]):
+                best[subject] = offer
+    for subject, offer in sorted(best.items()):
+        yield subject, offer.usd_per_gpu_hour, _offer_facts(offer)
+
+
+def _is_watched(rule: PriceDrop | PriceRise, offer: GpuOffer) -> bool:
+    if not is_firm(offer) or offer.availability == "unavailable":
+        return False
+    wanted = ((rule.gpus, offer.gpu), (rule.providers, offer.provider), (rule.skus, offer.sku))
+    return offer.tier in rule.tiers and offer.trust in rule.trusts and all(not names or name in names for names, name in wanted)
+
+
+def _rank(offer: GpuOffer) -> tuple[Decimal, str, str, str]:
+    return offer.usd_per_gpu_hour, offer.provider, offer.sku, offer.region
+
+
+def _offer_facts(offer: GpuOffer) -> dict[str, Any]:
+    name = "|".join((offer.provider, offer.sku, offer.region, offer.gpu, offer.tier, offer.trust, offer.currency))
+    return {
+        "provider": offer.provider, "sku": offer.sku, "region": offer.region, "tier": offer.tier, "trust": offer.trust, "gpu": offer.gpu,
+        "gpu_count": offer.gpu_count, "usd_per_gpu_hour": f"{offer.usd_per_gpu_hour:f}", "usd_per_hour": f"{offer.usd_per_hour:f}",
+        "native_per_hour": f"{offer.native_per_hour:f}", "currency": offer.currency, "offer": name, "seen_at": offer.seen_at,
+        "source": offer.source, "source_url": offer.source_url,
+    }  # fmt: skip
+
+
+def token_prices(rule: RateChange, answer: ModelAnswer) -> Iterator[tuple[str, dict[str, Decimal], dict[str, Any]]]:
+    """For each ranked price list of the model its prices per Mtok by token kind, in its own currency."""
+    for choice in answer.rates.ranked if answer.rate_fresh else ():
+        rate = choice.rate
+        if rule.providers and rate.provider not in rule.providers:
+            continue
+        prices: dict[str, Decimal] = {kind: price for kind in TOKEN_KINDS if (price := rate.native.of(kind)) is not None}
+        facts = {
+            "model": answer.model.id, "provider": rate.provider, "source_model": rate.source_model, "sku": rate.sku,
+            "region": rate.region, "currency": rate.currency, "prices": {kind: f"{price:f}" for kind, price in prices.items()},
+            "seen_at": rate.seen_at, "source": rate.source, "source_url": rate.source_url,
+        }  # fmt: skip
+        where = "/".join(part for part in (answer.model.id, rate.provider, rate.source_model, rate.sku, rate.region) if part)
+        yield where, prices, facts

@@ -1,0 +1,138 @@
+"""Sends stored alerts to their routes, at least once, from a thread of its own; what nobody took stays visible as a dead letter."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import httpx
+from sqlalchemy import Connection, Engine, RowMapping, func, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from tracker.alerting.ledger import ALERT, DELIVERED, DELIVERY, FAILED, STORED, message_of
+from tracker.alerting.routes import Route, Webhook
+from tracker.alerting.rules import AlertConfig
+from tracker.alerting.webhook import webhook_sender
+from tracker.database import reading, writing
+from tracker.leases import database_time
+
+log = logging.getLogger("breakeven.alerts")
+
+MAX_ATTEMPTS = 8
+RETRY_S = 30.0  # after the first failure; each further pause is twice as long, so the last attempt comes an hour after the first
+CLAIM_S = 30.0  # and the time a request may take: then another process sends it, with the same id
+CLOSE_S = 1.0  # an alert that is not acknowledged by then is sent again by the next start
+
+
+class Sender(Protocol):
+    """One route, with its secrets."""
+
+    def send(self, client: httpx.Client, message: Mapping[str, Any], now: datetime) -> str:
+        """What went wrong; empty when the message was taken."""
+
+
+def make_sender(route: Route) -> Sender:
+    """The sender of a route that is on; ConfigError where its secrets cannot be used."""
+    assert isinstance(route, Webhook)
+    return webhook_sender(route)
+
+
+class Outbox:
+    """Delivers what is stored, to the routes that are on when it is made."""
+
+    def __init__(self, db: Engine, config: AlertConfig, now: Callable[[], datetime], *, retry_s: float = RETRY_S) -> None:
+        self._db = db
+        self._now = now
+        self._retry_s = retry_s
+        self._routes = {name: route for name, route in config.routes.items() if not route.off_reason}
+        self._senders = {name: make_sender(route) for name, route in self._routes.items()}
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin sending, if there is somewhere to send to."""
+        for name in ("httpx", "httpcore"):  # they log whole addresses, and a webhook's holds a secret
+            logging.getLogger(name).setLevel(logging.WARNING)
+        if self._routes and self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
+            self._thread.start()
+
+    def wake(self) -> None:
+        """There may be something new."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """End the thread; a request under way is not waited for long."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(CLOSE_S)
+
+    def _run(self) -> None:
+        with httpx.Client(trust_env=False) as client:
+            while not self._stop.is_set():
+                self._wake.wait(self._retry_s)
+                self._wake.clear()
+                if not self._stop.is_set():
+                    self._try(client)
+
+    def _try(self, client: httpx.Client) -> None:
+        try:
+            self.deliver(client)
+        except SQLAlchemyError as error:  # a database that is locked or away now may be back next time
+            log.warning("alerts cannot be read or noted: %s", type(error).__name__)
+
+    def deliver(self, client: httpx.Client) -> int:
+        """Send every alert whose turn it is, oldest first; returns how many were taken."""
+        query = select(ALERT, DELIVERY).join(DELIVERY, DELIVERY.c.alert_id == ALERT.c.id)
+        waiting = query.where(DELIVERY.c.state == STORED, DELIVERY.c.route.in_(self._senders)).order_by(ALERT.c.id, DELIVERY.c.route)
+        with reading(self._db) as connection:
+            rows = connection.execute(waiting).mappings().all()
+        return sum(self._send(client, row) for row in rows if self._is_due(row) and self._claim(row))
+
+    def _claim(self, row: RowMapping) -> bool:
+        """Whether this process may send it now: no other has it, or the one that had it did not end in time."""
+        same = select(DELIVERY.c.claimed_until).where(_is(row), DELIVERY.c.state == STORED, DELIVERY.c.attempts == row["attempts"])
+        with writing(self._db) as connection:
+            found = connection.execute(same.with_for_update(skip_locked=True)).first()
+            now = database_time(connection, self._now())
+            span = timedelta(seconds=CLAIM_S + self._routes[row["route"]].timeout_s)
+            if found is None or (found.claimed_until is not None and now < found.claimed_until <= now + span):
+                return False
+            connection.execute(update(DELIVERY).where(_is(row)).values(claimed_until=now + span))
+            return True
+
+    def _is_due(self, row: RowMapping) -> bool:
+        """Whether the pause after the last attempt is over: 30 s, 60 s, 120 s ... counted from the first on."""
+        pauses = self._retry_s * (2 ** row["attempts"] - 1)
+        return bool(self._now() >= row["created_at"] + timedelta(seconds=pauses))
+
+    def _send(self, client: httpx.Client, row: RowMapping) -> bool:
+        fault = self._senders[row["route"]].send(client, message_of(row), self._now())
+        self._note(row, fault)
+        return not fault
+
+    def _note(self, row: RowMapping, fault: str) -> None:
+        attempts = row["attempts"] + 1
+        state = DELIVERED if not fault else FAILED if attempts >= MAX_ATTEMPTS else STORED
+        taken_at = None if fault else self._now()
+        done = {"state": state, "attempts": attempts, "last_error": fault, "delivered_at": taken_at, "claimed_until": None}
+        with writing(self._db) as connection:
+            connection.execute(update(DELIVERY).where(_is(row), DELIVERY.c.state == STORED).values(**done))
+        if fault:
+            words = (row["key"], row["route"], attempts, MAX_ATTEMPTS, fault)
+            log.warning("alert %s was not taken by %s (attempt %d of %d): %s", *words)
+
+
+def _is(row: RowMapping) -> Any:
+    return (DELIVERY.c.alert_id == row["alert_id"]) & (DELIVERY.c.route == row["route"])
+
+
+def depths(connection: Connection) -> dict[str, int]:
+    """Deliveries by state: those that wait, those that arrived, and dead letters."""
+    query = select(DELIVERY.c.state, func.count()).group_by(DELIVERY.c.state)
+    return {STORED: 0, DELIVERED: 0, FAILED: 0} | dict(connection.execute(query).tuples().all())

@@ -1,0 +1,58 @@
+"""The judge's memory in the database, so that it does not matter which process looks next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+from sqlmodel import SQLModel
+
+from tracker.alerting.judge import State
+from tracker.leases import SKEW
+from tracker.plain import plain
+
+STATE = SQLModel.metadata.tables["alert_state"]
+TIMES = ("since", "counted", "told_at", "faded")
+PRICES = ("prices", "told_from")
+LOOK = ("", "")  # the row of the last look
+
+Key = tuple[str, str]
+
+
+def load_states(connection: Connection) -> dict[Key, State]:
+    """All states by rule and subject."""
+    rows = connection.execute(select(STATE.c.rule, STATE.c.subject, STATE.c.body).where(STATE.c.rule != ""))
+    return {(rule, subject): state_of(json.loads(body)) for rule, subject, body in rows}
+
+
+def state_of(found: Mapping[str, Any]) -> State:
+    """A state from its JSON."""
+    known = {field.name: found[field.name] for field in fields(State) if field.name in found}
+    times = {name: None if known.get(name) is None else datetime.fromisoformat(known[name]) for name in TIMES}
+    prices = {name: {kind: Decimal(price) for kind, price in known.get(name, {}).items()} for name in PRICES}
+    return State(**known | times | prices)
+
+
+def save_states(connection: Connection, before: Mapping[Key, State], after: Mapping[Key, State], now: datetime) -> None:
+    """Write what changed, and that a look was taken."""
+    bodies: dict[Key, str] = {key: json.dumps(plain(state)) for key, state in after.items() if before.get(key) != state}
+    for (rule, subject), body in [*bodies.items(), (LOOK, "{}")]:
+        same = (STATE.c.rule == rule) & (STATE.c.subject == subject)
+        if connection.execute(update(STATE).where(same).values(judged_at=now, body=body)).rowcount == 0:
+            connection.execute(insert(STATE).values(rule=rule, subject=subject, judged_at=now, body=body))
+
+
+def is_late(connection: Connection, now: datetime) -> bool:
+    """Whether another process judged a newer look than this; one from a clock that was far ahead does not count."""
+    last = connection.scalar(select(STATE.c.judged_at).where(STATE.c.rule == "", STATE.c.subject == ""))
+    return last is not None and timedelta(0) < last - now <= SKEW
+
+
+def forget(connection: Connection, rule: str) -> None:
+    """Begin anew with a rule."""
+    connection.execute(delete(STATE).where(STATE.c.rule == rule))
