@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -75,7 +75,6 @@ class RatePolicy:
     """Which price lists may be ranked. The default leaves out everything but pay-as-you-go: free, plan, flex, batch, spot skus.
 
     Where ``source_order`` is given, the first source in it that knows a provider's sku and region speaks for it; others come last.
-    ``batch_factors`` by provider stand in for a batch list a source does not carry: standard prices times the factor.
     """
 
     skus: tuple[str, ...] = ("standard",)
@@ -83,7 +82,6 @@ class RatePolicy:
     excluded_providers: frozenset[str] = frozenset()
     regions: frozenset[str] | None = None
     source_order: tuple[str, ...] = ()
-    batch_factors: Mapping[str, Decimal] = field(default_factory=dict)
     official_provider: str | None = None  # the model's vendor; wins ties
     rank_free: bool = False
 
@@ -144,23 +142,20 @@ def _judge(card: RateCard, batch: Sequence[RateCard], at: datetime, workload: Wo
         return UnrankedRate(rate=card.head, reason="no entry holds for the whole week")
     if not policy.rank_free and (prices.input == 0 or prices.output == 0):
         return UnrankedRate(rate=card.head, reason="stated free: a price of 0 is ranked only when asked")
-    batch_prices = _batch_prices(card, prices, batch, at, workload, policy) if workload.batch_share else None
+    batch_prices = _batch_prices(card, batch, at, workload) if workload.batch_share else None
     bill = monthly_bill(workload, prices, batch_prices)
     if bill.cost.amount is None:
         return UnrankedRate(rate=card.head, reason=f"no price for {', '.join(bill.cost.missing)}")
     return RateChoice(card=card, prices=prices, batch_prices=batch_prices, bill=bill)
 
 
-def _batch_prices(
-    card: RateCard, prices: TokenPrices, batch: Sequence[RateCard], at: datetime, workload: Workload, policy: RatePolicy
-) -> TokenPrices | None:
-    """The batch list of the same provider and region, from the same source where it has one; else the provider's factor."""
+def _batch_prices(card: RateCard, batch: Sequence[RateCard], at: datetime, workload: Workload) -> TokenPrices | None:
+    """The batch list of the same provider and region, from the same source where it has one."""
     same = [b for b in batch if (b.head.provider, b.head.region) == (card.head.provider, card.head.region)]
-    if same:
-        twin = min(same, key=lambda b: (b.head.source != card.head.source, b.head.source, b.head.source_model))
-        return week_prices(twin, workload.mix.prompt, at, hour_shares=workload.hour_shares)
-    factor = policy.batch_factors.get(card.head.provider)
-    return None if factor is None else prices.times(factor)
+    if not same:
+        return None
+    twin = min(same, key=lambda b: (b.head.source != card.head.source, b.head.source, b.head.source_model))
+    return week_prices(twin, workload.mix.prompt, at, hour_shares=workload.hour_shares)
 
 
 def _order(choice: RateChoice, official_provider: str | None) -> tuple[Decimal, bool, bool, str, str, str, str]:

@@ -322,12 +322,6 @@ def test_a_batch_share_is_priced_by_the_providers_batch_list() -> None:
     assert cheapest.bill.batch_priced
 
 
-def test_a_configured_factor_stands_in_for_a_batch_list() -> None:
-    policy = RatePolicy(providers=frozenset({"moonshot"}), batch_factors={"moonshot": D("0.6")})
-    cheapest = cheapest_rate(KIMI, "kimi-k3.1-pro", NOW, ALL_BATCH, policy).cheapest
-    assert cheapest is not None and cheapest.usd_per_month == D(4_536)  # seed 002: batch jobs bill at 60 %
-
-
 def test_without_a_batch_price_the_share_is_counted_at_the_standard_price_and_flagged() -> None:
     cheapest = cheapest_rate(KIMI, "kimi-k3.1-pro", NOW, ALL_BATCH, RatePolicy(providers=frozenset({"moonshot"}))).cheapest
     assert cheapest is not None and cheapest.usd_per_month == D(7_560)

@@ -26,7 +26,11 @@ from engine.setups import Setup, rank_setups
 from engine.sizing import Need, feasible_fits
 from engine.units import usd_per_month
 from engine.workloads import Workload
+from tracker.book import Book, Listed
 from tracker.catalogue import Catalogue, load_catalogue
+from tracker.exchange import exchange_of
+from tracker.overrides import load_overrides
+from tracker.stated import with_overrides
 from tracker.workloads import load_providers, load_workloads, rate_policy
 
 D = Decimal
@@ -55,6 +59,7 @@ class Facts:
         self.catalogue: Catalogue = load_catalogue(config)
         self.workload: Workload = load_workloads(config)["agent-turns"]
         self.kimi = self.catalogue.models["kimi-k3.1-pro"]
+        self.overrides = load_overrides(config)
         self.policy = rate_policy(self.kimi, load_providers(config), ("standard",), ())
 
     def choice(self, workload: Workload) -> RateChoice:
@@ -68,7 +73,9 @@ class Facts:
             usd=KIMI,
             seen_at=DAY,
         )
-        cheapest = cheapest_rate([rate], self.kimi.id, DAY, workload, self.policy).cheapest
+        listed = Book(at=DAY, offers=(), price_lists=(Listed(rate, "", True, False),), exchange=exchange_of([]), unpriced={})
+        rates = [entry.value for entry in with_overrides(listed, self.overrides, ()).rates]
+        cheapest = cheapest_rate(rates, self.kimi.id, DAY, workload, self.policy).cheapest
         assert cheapest is not None
         return cheapest
 
@@ -221,7 +228,7 @@ EDITS = [
     ("workloads.toml", "input = 16_000", "input = 15_000", "dtl.turn.input"),
     ("workloads.toml", "output = 4_000", "output = 3_000", "dtl.turn.output"),
     ("workloads.toml", "output = 4_000", "output = 3_000", "dtl.turn.total"),
-    ("providers.toml", "batch_factor = 0.6", "batch_factor = 0.5", "dtl.batch"),
+    ("overrides.toml", "factor = 0.6", "factor = 0.5", "dtl.batch"),
     ("models/muse-spark-open.toml", "822_030_000_000", "999_030_000_000", "stv.hour.H200"),
     ("gpus.toml", "value = 95_830", "value = 80_830", "stv.month.H100NVL"),
 ]

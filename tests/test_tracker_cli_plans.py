@@ -314,7 +314,7 @@ def test_one_provider_is_asked_by_its_name() -> None:
     unknown = breakeven("bill", KIMI, "--provider", "moonshit")
     assert unknown.err.startswith(f"breakeven: no provider of {KIMI} named 'moonshit' (did you mean moonshot?); there are aws, ")
     assert breakeven("bill", KIMI, "--sku", "turbo").err.startswith(
-        f"breakeven: no price list of {KIMI} named 'turbo'; there are highspeed, "
+        f"breakeven: no price list of {KIMI} named 'turbo'; there are batch, highspeed, "
     )
     assert breakeven("bill", KIMI, "--requests", "0").err == "breakeven: --requests must be above 0, got 0\n"
     assert breakeven("bill", KIMI, "--cold-share", "1.1").err == "breakeven: --cold-share must be 0..1, got 1.1\n"

@@ -25,7 +25,7 @@ from tracker.present import source_line
 from tracker.world import load_world
 
 INVALID = Path(__file__).parent / "invalid"
-KINDS = ("tracker", "sources", "workloads", "providers", "alerts")
+KINDS = ("tracker", "sources", "workloads", "providers", "alerts", "overrides")
 KEY = "k3y-that-nobody-may-see"
 
 MESSAGES = {
@@ -143,8 +143,18 @@ MESSAGES = {
     "providers-empty-source": "[mine] source: String should have at least 1 character",
     "providers-no-date": "[mine] checked: is missing",
     "providers-no-date-but-text": "[mine] checked: Input should be a valid date",
-    "providers-batch-dearer": "[mine] batch_factor: Input should be less than or equal to 1",
-    "providers-batch-free": "[mine] batch_factor: Input should be greater than 0",
+    "overrides-no-table": "mine] must be a table, found int; write it as [mine]",
+    "overrides-unknown-key": "[mine] curency: unknown key (did you mean currency?)",
+    "overrides-no-start": "[mine] from: is missing",
+    "overrides-no-source": "[mine] source: is missing",
+    "overrides-ends-before-it-starts": "[mine] to 2026-12-01 is not after from 2026-12-01",
+    "overrides-discount-of-itself": "[mine] sku 'standard' cannot be a part of its own price; state prices instead",
+    "overrides-free": "[mine] factor: Input should be greater than 0",
+    "overrides-negative-price": "[mine] prices.input: Input should be greater than or equal to 0",
+    "overrides-rent-per-year": "[mine] per: Input should be 'gpu_hour'",
+    "overrides-unknown-model": "no model named 'large-60' (did you mean large-60b?)",
+    "overrides-unknown-gpu": "no GPU named 'test-142' (did you mean test-141?)",
+    "overrides-another-spelling": "[mine] provider 'vendor-ai' is spelled 'vendor' here",
     "providers-spelling-of-another": "[mine] 'vendor-ai' already means vendor",
     "providers-spelling-that-is-an-id": "[mine] 'vendor' already means vendor",
 }
@@ -196,7 +206,9 @@ SOUND = [  # an invalid file and what makes it right: so the tests above see the
     ("workloads-capacity-in-unknown-format", "bf61", "bf16"),
     ("workloads-half-a-team", "users = 20", "users = 20\nrequests_per_user_workday = 150\nworkdays_per_month = 21"),
     ("providers-unknown-key", "organisation =", "organisations ="),
-    ("providers-batch-dearer", "1.5", "0.5"),
+    ("overrides-ends-before-it-starts", "to = 2026-12-01", "to = 2026-12-02"),
+    ("overrides-unknown-gpu", "test-142", "test-141"),
+    ("overrides-discount-of-itself", 'sku = "standard"', 'sku = "batch"'),
 ]
 
 

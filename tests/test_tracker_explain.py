@@ -22,6 +22,7 @@ from tracker.database import migrate, open_database, reading
 from tracker.explain import Section, explain_answer, readings, seen_by
 from tracker.recompute import Sizer, answer, default_question
 from tracker.snapshot import ModelAnswer
+from tracker.stated import with_overrides
 from tracker.store import SweepReport, record_sweep
 from tracker.world import World, load_world
 
@@ -135,8 +136,9 @@ def test_assumed_prices_cold_starts_and_batch_are_said(world: World) -> None:
     assert bill["cache_read"].source == "no price of its own: the input price, an upper bound"
     assert bill["bill"].source == "upper bound: no price for cache_read"
     assert bill["share of cold starts"].value == D("0.1")
-    batch = explained(world, book(), workload="documents-batch")["bill of documents-batch"]
-    assert batch["share of batch"].source == "at batch prices"  # providers.toml: 60 % at Moonshot
+    stated = with_overrides(book(), world.overrides, ())  # overrides.toml: 60 % at Moonshot
+    batch = explained(world, stated, workload="documents-batch")["bill of documents-batch"]
+    assert batch["share of batch"].source == "at batch prices"
     other = replace(MOONSHOT, provider="together", source="together")
     dear = explained(world, book(rates=(other,)), workload="documents-batch")["bill of documents-batch"]
     assert dear["share of batch"].source == "no batch price known: the standard price, an upper bound"

@@ -15,6 +15,7 @@ from decimal import Decimal
 from engine.offers import GpuOffer
 from engine.rates import Conditions, TokenRate
 from tracker.book import Listed
+from tracker.stated import STATED
 
 Thing = tuple[str, ...]
 
@@ -35,7 +36,7 @@ def preferred_offers(entries: Iterable[Listed[GpuOffer]], precedence: Mapping[st
     """Offers of one source for each provider, tier and region; of imported rows about the same thing, the one seen last."""
     entries = list(entries)
     chosen = _chosen_sources(entries, precedence)
-    live = [entry for entry in entries if not entry.imported and chosen[_place(entry.value)] == entry.value.source]
+    live = [e for e in entries if not e.imported and e.value.source in (STATED, chosen.get(_place(e.value)))]
     newest: dict[Thing, Listed[GpuOffer]] = {}
     for entry in entries:
         if entry.imported and ((key := _thing(entry.value)) not in newest or entry.seen_at > newest[key].seen_at):
@@ -50,7 +51,7 @@ def _chosen_sources(entries: Iterable[Listed[GpuOffer]], precedence: Mapping[str
     """
     ranks: dict[Thing, tuple[bool, int, bool, str]] = {}
     for entry in entries:
-        if entry.imported:
+        if entry.imported or entry.value.source == STATED:
             continue
         provider, source = entry.value.provider, entry.value.source
         stated = precedence.get(provider, ())

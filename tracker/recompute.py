@@ -26,6 +26,7 @@ from tracker.database import reading
 from tracker.health import source_health
 from tracker.precedence import offer_disagreements, preferred_offers, rate_disagreements
 from tracker.snapshot import ModelAnswer, Snapshot, SourceHealth
+from tracker.stated import with_overrides
 from tracker.workloads import rate_policy
 from tracker.world import World
 
@@ -94,7 +95,8 @@ def snapshot_of(connection: Connection, world: World, sizer: Sizer, at: datetime
 
 
 def of_book(book: Book, sources: tuple[SourceHealth, ...], world: World, sizer: Sizer) -> Snapshot:
-    """All answers from a book that was read before."""
+    """All answers from a book that was read before, and from what ``overrides.toml`` states."""
+    book = with_overrides(book, world.overrides, world.settings.track.rate_sources)
     question = default_question(world)
     markets = markets_of(world, book, question)
     return Snapshot(

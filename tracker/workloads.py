@@ -73,20 +73,18 @@ class ProviderTable(_Strict):
     name: str
     organisations: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    batch_factor: Decimal | None = Field(default=None, gt=0, le=1)
     source: str = Field(min_length=1)
     checked: date
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """A seller of tokens: whose vendor it is, other spellings of its id, and its batch price over the standard one."""
+    """A seller of tokens: whose vendor it is, and other spellings of its id."""
 
     id: str
     name: str
     organisations: tuple[str, ...]
     aliases: tuple[str, ...]
-    batch_factor: Decimal | None
 
 
 def load_workloads(config_dir: Path, user_dir: Path | None = None) -> dict[str, Workload]:
@@ -128,9 +126,7 @@ def load_providers(config_dir: Path, user_dir: Path | None = None) -> dict[str, 
 
 
 def _provider(name: str, table: ProviderTable) -> Provider:
-    return Provider(
-        id=name, name=table.name, organisations=table.organisations, aliases=table.aliases, batch_factor=table.batch_factor
-    )  # fmt: skip
+    return Provider(id=name, name=table.name, organisations=table.organisations, aliases=table.aliases)
 
 
 def find_workload(workloads: Mapping[str, Workload], name: str) -> Workload:
@@ -143,5 +139,4 @@ def find_workload(workloads: Mapping[str, Workload], name: str) -> Workload:
 def rate_policy(model: ModelSpec, providers: Mapping[str, Provider], skus: tuple[str, ...], source_order: tuple[str, ...]) -> RatePolicy:
     """Which price lists of ``model`` are compared; the vendor's own is the official one."""
     official = next((p.id for p in providers.values() if model.organisation in p.organisations), None)
-    factors = {p.id: p.batch_factor for p in providers.values() if p.batch_factor is not None}
-    return RatePolicy(skus=skus, source_order=source_order, batch_factors=factors, official_provider=official)
+    return RatePolicy(skus=skus, source_order=source_order, official_provider=official)

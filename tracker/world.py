@@ -16,6 +16,7 @@ from tracker.catalogue import Catalogue, load_catalogue
 from tracker.catalogue_throughput import load_points
 from tracker.config import Config, Settings, Source, load_config
 from tracker.errors import ConfigError, UnknownName, did_you_mean
+from tracker.overrides import Overrides, load_overrides
 from tracker.scrapers import scraper_module
 from tracker.workloads import Provider, find_workload, load_providers, load_workloads
 
@@ -30,6 +31,7 @@ class World:
     providers: Mapping[str, Provider]
     provider_ids: Mapping[str, str]  # every known spelling -> id
     points: tuple[ThroughputPoint, ...]  # measured throughput
+    overrides: Overrides  # prices a person states
     alerts: AlertConfig = field(default_factory=AlertConfig)
 
     @property
@@ -75,6 +77,7 @@ def load_world(config_dir: Path, user_dir: Path | None = None) -> World:
         provider_ids={spelling: p.id for p in providers.values() for spelling in (p.id, *p.aliases)},
         points=tuple(load_points(config_dir, user, catalogue)),
         alerts=load_alerts(config_dir, user),
+        overrides=load_overrides(config_dir, user),
     )
     _check(world)
     return world
@@ -94,6 +97,7 @@ def _check(world: World) -> None:
     _check_spellings(world.providers)
     _check_guard(world)
     _check_alerts(world)
+    _check_overrides(world)
 
 
 def _check_alerts(world: World) -> None:
@@ -110,6 +114,21 @@ def _check_alerts(world: World) -> None:
                 world.config.source(source)
         except UnknownName as error:
             raise ConfigError(f"alerts.toml: [rules.{name}] {error}") from error
+
+
+def _check_overrides(world: World) -> None:
+    """A price of something nobody knows would never be used."""
+    stated = world.overrides
+    try:
+        for model in (*(rate.model for rate in stated.rates), *(factor.model for factor in stated.factors if factor.model)):
+            world.model(model)
+        for rent in stated.rents:
+            world.gpu(rent.gpu)
+    except UnknownName as error:
+        raise ConfigError(f"overrides.toml: {error}") from error
+    for entry in stated.all:
+        if (spelled := world.provider_ids.get(entry.provider, entry.provider)) != entry.provider:
+            raise ConfigError(f"overrides.toml: [{entry.id}] provider {entry.provider!r} is spelled {spelled!r} here")
 
 
 def _check_names(world: World, source: Source) -> None:

@@ -20,6 +20,7 @@ from tracker.explain import Section, explain_answer, readings, seen_by
 from tracker.present import age, capacity_text, money, row, setup_text
 from tracker.recompute import Question, Sizer, answer, default_question
 from tracker.snapshot import ModelAnswer
+from tracker.stated import with_overrides
 from tracker.web.app import answer_facts, listed_facts
 
 Model = Annotated[str, typer.Argument(help="Id of a model: a file of config/models.")]
@@ -177,7 +178,8 @@ def question_of(here: Session, workload: str, policy: str, context: int, session
 def book_of(here: Session) -> Book:
     """The book as it is now."""
     with reading(here.db) as connection:
-        return read_book(connection, here.now, here.world.config.sources)
+        book = read_book(connection, here.now, here.world.config.sources)
+    return with_overrides(book, here.world.overrides, here.world.settings.track.rate_sources)
 
 
 def offers(

@@ -18,6 +18,7 @@ from tracker.asof import Moment
 from tracker.book import Book, read_book
 from tracker.exchange import Exchange, load_exchange
 from tracker.finance.records import Rental, Usage
+from tracker.stated import with_overrides
 from tracker.world import World
 
 
@@ -75,7 +76,7 @@ def make_report(
 ) -> Report:
     """The report of ``month`` from the book as it is known at ``now``. Records of other months are left out."""
     start, end = month_span(month)
-    book = read_book(connection, now, world.config.sources)
+    book = _book(connection, world, now, now)
     used = [record for record in usage if start.date() <= record.day < end.date()]
     rented = [rental for rental in rentals if rental.start < end and rental.end > start]
     exchange = load_exchange(connection, Moment(at=now, known=now), all_days=True)
@@ -83,12 +84,16 @@ def make_report(
     return Report(month=month, lines=tuple(lines), outside=len(usage) - len(used) + len(rentals) - len(rented))
 
 
+def _book(connection: Connection, world: World, at: datetime, known: datetime) -> Book:
+    return with_overrides(read_book(connection, at, world.config.sources, known=known), world.overrides, world.settings.track.rate_sources)
+
+
 def _api_lines(connection: Connection, world: World, usage: Iterable[Usage], today: Book, now: datetime) -> Iterable[ReportLine]:
     days: dict[date, Book] = {}
     for record in sorted(usage, key=lambda u: (u.day, u.provider, u.model, u.line)):
         if record.day not in days:
             end_of_day = datetime.combine(record.day, time(), UTC) + timedelta(days=1) - timedelta(milliseconds=1)
-            days[record.day] = read_book(connection, min(end_of_day, now), world.config.sources, known=now)
+            days[record.day] = _book(connection, world, min(end_of_day, now), now)
         yield _api_line(world, record, days[record.day], today)
 
 
