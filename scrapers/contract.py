@@ -8,7 +8,7 @@ renames, retries, sleeps, logs or catches ``Exception``; ``tracker.resolve`` alo
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -169,6 +169,23 @@ class LineClient(Client, Protocol):
 
     def get_lines(self, path: str, lines: LineFilter) -> Page:
         """GET, reading the body as a stream: a page of the kept lines alone, each with its line break; raises FetchError."""
+
+
+Sign = Callable[[str, datetime], Mapping[str, str]]  # address and moment of sending -> headers
+
+
+class RegionClient(Client, Protocol):
+    """A client for sources that have a host a region and want their requests signed."""
+
+    @property
+    def regions(self) -> Sequence[str]:
+        """The configured regions."""
+
+    def now(self) -> datetime:
+        """The moment, aware UTC."""
+
+    def get_signed(self, path: str, *, region: str, params: Mapping[str, str | int], sign: Sign) -> Page:
+        """GET at the host of a region, with the headers that ``sign`` gives for each attempt; raises FetchError."""
 
 
 class Scraper(Protocol):

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 
 from scrapers.contract import FxQuote, Page, Row
 from scrapers.fields import BadRow, each, layout_changed, require_page, with_quotes
+from scrapers.xml import document
 
 SOURCE = "ecb"
 PATH = "/stats/eurofxref/eurofxref-daily.xml"
@@ -23,27 +24,15 @@ BASE = "EUR"
 CURRENCY = re.compile(r"[A-Z]{3}")
 DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")  # date.fromisoformat alone also takes 20261030 and 2026-W44-5
 RATE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
-FORBIDDEN = re.compile(r"<!\s*(DOCTYPE|ENTITY)", re.IGNORECASE)
 
 
 def parse(pages: Sequence[Page]) -> Iterator[Row]:
     """One rate per currency of every day in the document."""
-    root = _document(require_page(SOURCE, pages))
+    root = document(SOURCE, require_page(SOURCE, pages))
     days = [(cube.attrib["time"], _entries(cube)) for cube in _cubes(root) if "time" in cube.attrib]
     if not days:
         raise layout_changed(SOURCE, 'no Cube with a "time" in the document')
     yield from with_quotes(SOURCE, each(days, _day_rows))
-
-
-def _document(page: Page) -> ElementTree.Element:
-    """The root element. A document that declares a type or entities is refused unread: the real one never does."""
-    text = page.text
-    if FORBIDDEN.search(text):
-        raise layout_changed(SOURCE, "expected plain XML, found a DOCTYPE or ENTITY declaration")
-    try:
-        return ElementTree.fromstring(text)
-    except (ElementTree.ParseError, ValueError) as error:
-        raise layout_changed(SOURCE, f"expected XML, found {text[:40]!r} ({error})") from error
 
 
 def _cubes(element: ElementTree.Element) -> Iterator[ElementTree.Element]:

@@ -14,11 +14,12 @@ import httpx
 import tenacity
 
 from scrapers import unpack
-from scrapers.contract import FetchError, LineFilter
+from scrapers.contract import FetchError, LineFilter, Sign
 from scrapers.lines import kept_lines
 from scrapers.pace import Budget, HostGate, OutOfTime, Stopped
 from scrapers.redact import redact
 
+SIGN = "sign"  # extension of a request: who signs it
 READ_STATUSES = (200, 203)  # 202 and 204 carry no prices, 206 not all
 _MAX_REDIRECTS = 5
 _PASSING = (httpx.TransportError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.RemoteProtocolError, httpcore.ProxyError)
@@ -38,6 +39,7 @@ class SourceLimits:
 
     base_url: str
     user_agent: str
+    regions: Mapping[str, str] = field(default_factory=dict)  # base URL of each region that has a host of its own
     connect_timeout_s: float = 10
     read_timeout_s: float = 30
     deadline_s: float = 120
@@ -49,9 +51,10 @@ class SourceLimits:
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        base = httpx.URL(self.base_url)
-        if base.scheme not in ("http", "https") or not base.host or base.userinfo or base.query or base.fragment:
-            raise ValueError(f"base_url {redact(self.base_url)!r}: expected http(s)://host[:port][/path] and nothing else")
+        for address in (self.base_url, *self.regions.values()):
+            base = httpx.URL(address)
+            if base.scheme not in ("http", "https") or not base.host or base.userinfo or base.query or base.fragment:
+                raise ValueError(f"base_url {redact(address)!r}: expected http(s)://host[:port][/path] and nothing else")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,7 @@ class Exchange:
         self.received_bytes = 0
         self.interval_s = limits.min_interval_s
         self._limits = limits
-        self._home = origin(httpx.URL(limits.base_url))
+        self._homes = {origin(httpx.URL(address)) for address in (limits.base_url, *limits.regions.values())}
         self._http = http
         self._gate = host_gate
         self._budget = budget
@@ -97,8 +100,8 @@ class Exchange:
         self._secrets += [value for value in values if value not in self._secrets]
 
     def at_home(self, url: httpx.URL) -> bool:
-        """Whether ``url`` has the scheme, host and port of the base URL."""
-        return origin(url) == self._home
+        """Whether ``url`` has the scheme, host and port of a base URL."""
+        return origin(url) in self._homes
 
     def home(self) -> str:
         """Scheme, host and port of the base URL, as text."""
@@ -149,8 +152,11 @@ class Exchange:
 
     def _send(self, request: httpx.Request, lines: LineFilter | None) -> Answer | httpx.Request:
         """One exchange: the answer, or the request it redirects to."""
+        sign: Sign | None = request.extensions.get(SIGN)
         with self._gate.turn(request.url.netloc.decode("ascii"), interval_s=self.interval_s, sleep=self._budget.sleep):
             try:
+                if sign is not None:  # now, not when the request was made: a signature is good for minutes
+                    request.headers.update(self._signed(sign, request))
                 response = self._http.send(request, stream=True)
                 with contextlib.closing(response):
                     return response.next_request or self._read(response, lines)
@@ -159,6 +165,11 @@ class Exchange:
             except (httpcore.LocalProtocolError, httpcore.UnsupportedProtocol):  # their text can hold a key: not chained
                 found = "a header with characters that HTTP does not allow"
                 raise self.error(request.method, request.url, found, "look for line breaks in the key") from None
+
+    def _signed(self, sign: Sign, request: httpx.Request) -> Mapping[str, str]:
+        headers = sign(str(request.url), self._now())
+        self.keep_secret(value.split()[-1] for value in headers.values())
+        return headers
 
     def _read(self, response: httpx.Response, lines: LineFilter | None) -> Answer:
         answer = Answer(status=response.status_code, headers={name.lower(): value for name, value in response.headers.items()})

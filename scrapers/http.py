@@ -7,7 +7,7 @@ import json as json_text
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
@@ -15,8 +15,8 @@ from typing import Any, Self
 import httpx
 
 from scrapers import robots
-from scrapers.contract import LineFilter, Page
-from scrapers.exchange import READ_STATUSES, WHAT_TO_DO, Answer, Exchange, SourceLimits, status_text
+from scrapers.contract import LineFilter, Page, Sign
+from scrapers.exchange import READ_STATUSES, SIGN, WHAT_TO_DO, Answer, Exchange, SourceLimits, status_text
 from scrapers.kept import StoredPage, conditions, keep, renewed
 from scrapers.pace import Budget, HostGate, OutOfTime, Stopped
 from scrapers.redact import is_secret_name
@@ -95,6 +95,22 @@ class SourceClient:
         url = self._url("GET", path, None)
         return self._get(url, f"{self._key(url)}#lines-{hashlib.sha256(repr(lines).encode()).hexdigest()[:16]}", {}, lines)
 
+    @property
+    def regions(self) -> Sequence[str]:
+        """The regions that have a host of their own."""
+        return tuple(self._limits.regions)
+
+    def now(self) -> datetime:
+        """The moment, aware UTC."""
+        return self._now()
+
+    def get_signed(self, path: str, *, region: str, params: Mapping[str, str | int], sign: Sign) -> Page:
+        """The page at ``path`` below the base URL of a region, signed anew for each attempt; FetchError. Nothing of it is kept."""
+        url = self._url("GET", path, params, self._limits.regions[region])
+        request = self._request("GET", url, {}, sign=sign)
+        self._read_robots()
+        return self._page(request, self._exchange.ask(request, self._check_robots), None)
+
     def _get(self, url: httpx.URL, key: str, headers: Mapping[str, str], lines: LineFilter | None) -> Page:
         self._exchange.keep_secret(_credentials(headers))
         last = self._last.get(key)
@@ -114,10 +130,10 @@ class SourceClient:
         self._read_robots()
         return self._page(request, self._exchange.ask(request, self._check_robots), None)
 
-    def _url(self, method: str, path: str, params: Mapping[str, str | int] | None) -> httpx.URL:
+    def _url(self, method: str, path: str, params: Mapping[str, str | int] | None, base_url: str = "") -> httpx.URL:
         """``path`` below the base URL, or as it is when absolute and of our host."""
         try:
-            url = httpx.URL(_address(self._limits.base_url, path))
+            url = httpx.URL(_address(base_url or self._limits.base_url, path))
             url = url.copy_merge_params(dict(params)) if params else url
         except (httpx.InvalidURL, ValueError) as error:
             to_do = "the source has changed, or its scraper is wrong"
@@ -128,9 +144,12 @@ class SourceClient:
             )
         return url.copy_with(fragment=None)
 
-    def _request(self, method: str, url: httpx.URL, headers: Mapping[str, str], content: bytes | None = None) -> httpx.Request:
+    def _request(
+        self, method: str, url: httpx.URL, headers: Mapping[str, str], content: bytes | None = None, sign: Sign | None = None
+    ) -> httpx.Request:
+        told, how = {**self._limits.headers, **headers}, {} if sign is None else {SIGN: sign}
         try:
-            return self._http.build_request(method, url, headers={**self._limits.headers, **headers}, content=content)
+            return self._http.build_request(method, url, headers=told, content=content, extensions=how)
         except UnicodeEncodeError:  # its text holds the header, maybe a key: not chained
             to_do = "look for quotes or blanks in the key"
             raise self._exchange.error(method, url, "a header that is not ASCII", to_do, expected="a request to send") from None

@@ -40,7 +40,7 @@ class Shipped:
 
     def url(self, source: str) -> str:
         """Where a source is read instead."""
-        return self.hosts[host_of(self.tables[source])].url
+        return self.hosts[host_of(self.tables[source])].url + ("/{region}" if self.tables[source].get("regions") else "")
 
     def keys(self) -> dict[str, str]:
         """A key for every variable that a source names."""
@@ -143,6 +143,13 @@ QUERIES: Mapping[str, Callable[[dict[str, str]], dict[str, str]]] = {
 }
 
 
+def _spot_history(at: Serving) -> None:
+    """The two pages of every region, below its name: here all regions have one host."""
+    for region in at.table["regions"]:
+        for file, query in (("spot_1.xml", {}), ("spot_2.xml", {"NextToken": "AAHc/NbW+Vluv="})):
+            at.add(f"/{region}/", at.read(file).replace(b"us-east-1", region.encode()), query=query)
+
+
 def _scaleway(at: Serving) -> None:
     for path in (scaleway.PATH, scaleway.STOCK_PATH):
         at.add(path.format(zone="fr-par-1"), {"servers": {}})
@@ -183,6 +190,7 @@ def _endpoints(at: Serving) -> None:
 
 
 GAPS: Mapping[str, Callable[[Serving], None]] = {
+    "aws_spot_history": _spot_history,
     "scaleway": _scaleway,
     "vast": _vast,
     "gpuhunt": _gpuhunt,

@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 SIX = ["runpod", "scaleway", "coreweave", "genai_prices", "openrouter", "ecb"]
 SOURCES = load_config(ROOT / "config").sources
 COLUMNS = ["Source", "What it prices", "Key", "Every", "Fresh for", "Terms", "Licence"]
+KEYED = {"aws_spot_history", "gcp", "upcloud", "lambda", "digitalocean", "shadeform", "primeintellect"}
 # names that the documentation prints and that more than one GPU or none of ours answers to
 UNMAPPED = {("cloudrift", "RTX PRO 6000"), ("digitalocean", "nvidia_h100"), ("coreweave", "NVIDIA A100"), ("vultr", "NVIDIA_A100")}
 
@@ -52,7 +53,15 @@ def test_ages_outlast_two_intervals() -> None:
 
 def test_what_takes_a_key_is_off_without_one_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     keyed = [source for source in SOURCES.values() if source.settings.auth != "none"]
-    assert {source.id for source in keyed} == {"gcp", "upcloud", "lambda", "digitalocean", "shadeform", "primeintellect"}
+    assert {source.id for source in keyed} == {
+        "aws_spot_history",
+        "gcp",
+        "upcloud",
+        "lambda",
+        "digitalocean",
+        "shadeform",
+        "primeintellect",
+    }
     for source in keyed:
         assert off_reason(source) == f"no key: set {source.settings.key_env} in the environment"
         monkeypatch.setenv(source.settings.key_env, "k")

@@ -22,7 +22,7 @@ from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, Page, Row, Scrap
 from scrapers.http import HostGate, SourceClient, SourceLimits, Stopped, StoredPage, open_client
 from scrapers.redact import redact
 from tracker.bodies import keep_bodies
-from tracker.config import Source, secrets_of
+from tracker.config import Source, base_urls, hidden_of, secrets_of
 from tracker.database import reading
 from tracker.exchange import Exchange, fx_fault, load_newest
 from tracker.faults import Trouble, fault_cause
@@ -156,7 +156,7 @@ def first_part(error: str) -> str:
 
 
 def _failed(source: Source, started: datetime, finished: datetime, error: str) -> SweepReport:
-    shown = clean(redact(error, secrets_of(source).values()), MAX_ERROR)  # a message may quote an answer that quotes the key
+    shown = clean(redact(error, hidden_of(source)), MAX_ERROR)  # a message may quote an answer that quotes the key
     return SweepReport(source=source.id, started_at=started, finished_at=finished, status="failed", error=shown)
 
 
@@ -221,9 +221,10 @@ def _unchanged(collector: Collector, source: Source, started: datetime, finished
 
 def _client(collector: Collector, source: Source, kept: Mapping[str, StoredPage]) -> SourceClient:
     fetch = collector.world.settings.fetch
-    own = source.settings
+    own, bases = source.settings, base_urls(source)
     limits = SourceLimits(
-        base_url=own.base_url,
+        base_url=next(iter(bases.values())),
+        regions=bases if own.regions else {},
         user_agent=fetch.user_agent,
         connect_timeout_s=fetch.connect_timeout_s,
         read_timeout_s=fetch.read_timeout_s,
@@ -232,7 +233,7 @@ def _client(collector: Collector, source: Source, kept: Mapping[str, StoredPage]
         attempts=fetch.attempts,
         min_interval_s=fetch.host_spacing_s if own.host_spacing_s is None else own.host_spacing_s,
         obey_robots=own.robots,
-        secrets=tuple(secrets_of(source).values()),
+        secrets=hidden_of(source),
     )
     return open_client(limits, host_gate=collector.gate, now=collector.now, stored=kept, stop=collector.stop)
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, model_validator
 
 from tracker.errors import ConfigError, UnknownName, did_you_mean
 from tracker.guard.settings import GpuBands, GuardSettings
@@ -104,6 +104,7 @@ class SourceSettings(_Strict):
     base_url: str = Field(pattern=r"^https?://[^/\s]+")
     module: str = ""
     names: str = ""  # whose spellings of GPUs and models it uses, where not its own: a table of gpu_names.toml, a key of [aliases]
+    regions: tuple[Annotated[str, Field(pattern=r"^[a-z0-9-]{1,40}$")], ...] = ()  # each takes the place of {region} in base_url
     interval_minutes: float = Field(gt=0, le=YEAR_H * 60)
     max_age_hours: float = Field(gt=0, le=YEAR_H)
     enabled: bool = True
@@ -114,6 +115,12 @@ class SourceSettings(_Strict):
     host_spacing_s: float | None = Field(default=None, ge=0, le=HOUR_S)
     terms: str = ""
     licence: str = ""
+
+    @model_validator(mode="after")
+    def _regions_have_a_place(self) -> SourceSettings:
+        if ("{region}" in self.base_url) != bool(self.regions) or set("{}") & set(self.base_url.replace("{region}", "")):
+            raise ValueError("base_url must hold {region} where there are regions, and no other braces")
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +221,17 @@ def validated(model: Any, table: Any, path: Path, name: str) -> Any:
         hint = did_you_mean(key, model.model_fields) if first["type"] == "extra_forbidden" else ""
         reason = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
         raise ConfigError(f"{path}: [{name}] {key}: {reason}{hint}") from error
+
+
+def base_urls(source: Source) -> dict[str, str]:
+    """The base URL of each region of a source; "" where it has none."""
+    address = source.settings.base_url
+    return {region: address.replace("{region}", region) for region in source.settings.regions} or {"": address}
+
+
+def hidden_of(source: Source) -> tuple[str, ...]:
+    """What of the source's key must never be shown: the whole, and what follows the name in ``name:secret``."""
+    return tuple(part for value in secrets_of(source).values() for part in (value, *value.strip().split(":")[1:]) if part)
 
 
 def secrets_of(source: Source) -> dict[str, str]:
