@@ -21,7 +21,7 @@ COMMAND = (sys.executable, "-c", "from tracker.cli import main; main()")
 
 def environment(home: Path, **more: str) -> dict[str, str]:
     """A bare environment with directories of its own."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT", "PYTHONPATH") if name in os.environ}
     return (
         kept
         | {"HOME": str(home), "BREAKEVEN_DATA": str(home / "data"), "BREAKEVEN_CONFIG": str(home / "config"), "PYTHONUNBUFFERED": "1"}

@@ -18,6 +18,7 @@ from scrapers.contract import FxQuote
 from tracker.database import migrate, open_database
 from tracker.paths import config_dir
 from tracker.rows import OfferRow, RateRow, scaled
+from tracker.snapshot import Vitals
 from tracker.store import SweepReport, record_sweep
 from tracker.tables import RATE_SCALE, RENT_SCALE
 from tracker.world import World, load_world
@@ -142,6 +143,9 @@ workload = "turns"
 
 [fetch]
 user_agent = "breakeven-tests"
+
+[baseline]
+large-60b = 2.875
 """,
     "sources.toml": """
 [rents]
@@ -239,11 +243,21 @@ def sweep(db: Engine, source: str, at: datetime, *rows: OfferRow | RateRow, **ho
     return record_sweep(db, SweepReport(**(stated | how)))  # type: ignore[arg-type]
 
 
+VITALS = Vitals(
+    jobs=5, missed=2, trouble="full", database_bytes=8192, waiting=1, failed=0, oldest_waiting=T0,
+    process={
+        "cpu_seconds": 1.5, "resident_memory_bytes": 100 * 2**20, "start_time_seconds": (T0 - timedelta(hours=1)).timestamp(),
+        "open_fds": 20, "max_fds": 1024,
+    },
+)  # fmt: skip
+
+
 def fill(db: Engine) -> None:
     """A book whose answers were worked out by hand for tests/golden/metrics.txt.
 
     large-60b: one test-141 at $2.30 against two test-80 at $3.00. A turn costs 6,000 x 0.2 + 1,500 x 2 + 500 x 10 = $0.0092 a
-    request of 8,000 tokens, $9,200 a month, $1.15 a Mtok; 2.30 x 730 = $1,679 a month breaks even at 1,679 / 1.15 = 1,460 Mtok.
+    request of 8,000 tokens, $9,200 a month, $1.15 a Mtok; 2.30 x 730 = $1,679 a month breaks even at 1,679 / 1.15 = 1,460 Mtok,
+    0.365 of the 4,000 Mtok that 500,000 requests are, at $0.41975 a Mtok when busy; 8,000 Mtok take two. Of $2.875 an hour it saves 20 %.
     small-8b: EUR 0.76 at 1.25 dollars a euro is $0.95. Without a cached price 7,500 x 0.1 + 500 x 0.4 = $0.00095 a request, $950 a
     month, $0.11875 a Mtok; 0.95 x 730 = $693.50 breaks even at 5,840 Mtok.
     """

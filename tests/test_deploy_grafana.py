@@ -19,6 +19,7 @@ from datetime import datetime
 from decimal import Decimal
 from itertools import combinations
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -28,10 +29,10 @@ from processes import Running
 from schemas import faults
 from servers import Prometheus, free_port
 from upstream import Upstream
-from worlds import serve_market, write_user_config
+from worlds import runpod_answer, serve_market, write_user_config
 
-from scrapers import openrouter
-from tracker.metrics import COUNTERS, GAUGES, PREFIX
+from scrapers import openrouter, runpod
+from tracker.metric_table import COUNTERS, GAUGES, PREFIX, PROCESS_COUNTERS, PROCESS_GAUGES
 
 Json = dict[str, Any]
 GRAFANA = DEPLOY / "grafana"
@@ -39,10 +40,13 @@ DASHBOARDS: dict[str, Json] = {p.stem: json.loads(p.read_text(encoding="utf-8"))
 METRICS = {PREFIX + name: labels for name, (_, labels) in GAUGES.items()} | {
     f"{PREFIX}{n}_total": labels for n, (_, labels) in COUNTERS.items()
 }
+METRICS |= {name: labels for name, (_, labels) in PROCESS_GAUGES.items()}
+METRICS |= {f"{name}_total": labels for name, (_, labels) in PROCESS_COUNTERS.items()}
 KINDS = {"stat", "table", "timeseries", "bargauge", "state-timeline"}  # none of them deprecated
 BUILT_IN = {"__range", "__rate_interval"}
 OWN_LABELS = {"job", "api"}  # the scrape's, and a renamed provider
 ALERT_LABELS = {"alertname", "alertstate", "severity"}
+OURS = re.compile(rf"\b(?:{PREFIX}|process_)\w+")
 SINGLE = ("model", "workload", "policy")  # of which the dashboard Model shows one
 
 
@@ -195,18 +199,18 @@ def deprecated_panels(board: Json) -> list[str]:
 
 def any_job(board: Json) -> list[str]:
     """Selectors of ours that would mix two daemons."""
-    return [query for query in queries(board) if query.count(PREFIX) != query.count('{job=~"$job"')]
+    return [query for query in queries(board) if len(OURS.findall(query)) != query.count('{job=~"$job"')]
 
 
 def unknown_names(board: Json) -> list[str]:
     """Metrics that are not in the contract, and matchers or groupings by labels that their metrics do not have."""
     complaints = []
     for query in [*queries(board), *(v["query"] for v in variables(board).values() if v["type"] == "query")]:
-        named = set(re.findall(rf"\b{PREFIX}\w+", query))
+        named = set(OURS.findall(query))
         allowed = {label for name in named & METRICS.keys() for label in METRICS[name]} | OWN_LABELS
         allowed |= ALERT_LABELS | {"model", "source"} if "ALERTS{" in query else set()
         complaints += sorted(named - METRICS.keys())
-        for selector in re.findall(rf"\b({PREFIX}\w+)\{{([^}}]*)\}}", query):
+        for selector in re.findall(rf"({OURS.pattern})\{{([^}}]*)\}}", query):
             mine = {*METRICS.get(selector[0], ()), "job"}
             complaints += [f"{selector[0]} has no {label}" for label in re.findall(r"(\w+)[=!]", selector[1]) if label not in mine]
         grouped = {label for names in re.findall(r"(?:by|on|group_left) \(([^)]*)\)", query) for label in names.split(", ") if label}
@@ -283,13 +287,13 @@ def test_every_dashboard_is_reached_from_every_other() -> None:
     assert reached == {uid: DASHBOARDS.keys() - {uid} for uid in DASHBOARDS}
 
 
-# Empty unless two sources tell the same price differently: nothing to draw on most days; an alert is its place.
-NOT_DRAWN = {f"{PREFIX}disagreement_ratio"}
+# Empty unless two sources tell the same price differently, or an alert cannot be delivered: alerts are their place.
+NOT_DRAWN = {f"{PREFIX}disagreement_ratio", f"{PREFIX}outbox_oldest_timestamp_seconds"}
 
 
 def test_every_metric_is_on_some_dashboard() -> None:
     text = " ".join(query for board in DASHBOARDS.values() for query in queries(board))
-    assert METRICS.keys() - NOT_DRAWN - set(re.findall(rf"{PREFIX}\w+", text)) == set()
+    assert METRICS.keys() - NOT_DRAWN - set(OURS.findall(text)) == set()
 
 
 def test_data_source_and_version_are_those_that_are_deployed() -> None:
@@ -305,6 +309,9 @@ def test_data_source_and_version_are_those_that_are_deployed() -> None:
 KIMI = "kimi-k3.1-pro"
 CHOSEN = {"model": KIMI, "workload": "agent-turns", "policy": "studiotv"}
 FETCH = '[fetch]\nuser_agent = "breakeven-tests"\ndeadline_s = 10\nread_timeout_s = 5\nattempts = 1\nhost_spacing_s = 0\n'
+BASELINE = f'[baseline]\n"{KIMI}" = 60.725\nmuse-spark-open = 13.88\n'  # 48.58 is 80 % of it; and what is rented already
+HOOK = {"BREAKEVEN_WEBHOOK_URL": "http://127.0.0.1:9/"}  # so that there is somewhere to send to
+MTOK = "usd_per_mtok_at_utilization"
 Labels = tuple[str, ...]
 
 
@@ -341,8 +348,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         upstream = running.enter_context(Upstream())
         serve_market(upstream)
         upstream.add(openrouter.PATH, b"", lasting_fault="status:500")
-        write_user_config(home / "config", upstream.url, tracker=FETCH)
-        daemon = running.enter_context(Running(home))
+        upstream.add(runpod.PATH, runpod_answer({"NVIDIA B300 SXM6 AC": "6.94", "NVIDIA H200": "3.59", "A GPU": "1"}), method="POST")
+        write_user_config(home / "config", upstream.url, tracker=FETCH + BASELINE)
+        daemon = running.enter_context(Running(home, env=HOOK))
         port, target = free_port(), daemon.url.removeprefix("http://")
         hosts = {"tracker:10733": target, "localhost:9090": f"127.0.0.1:{port}", "alertmanager:9093": "127.0.0.1:9"}
         config = place_prometheus(home / "prometheus", hosts, hurried=True)
@@ -424,6 +432,11 @@ def test_the_table_of_prices_tells_what_the_api_tells(seen: Seen) -> None:
     mtok = {labels: float(one["usd_per_mtok"]) for labels, one in lists.items()}
     assert seen.now(board, title, "C", (*key, "api", "sku")) == pytest.approx(mtok, rel=1e-12)
     assert seen.now(board, title, "D", key) == {labels[:3]: float(one["usd_per_month"]) for labels, one in lists.items()}
+    own = {tuple(m[k] for k in key): m["verdict"] for m in models if m["verdict"]["replicas"] is not None}
+    assert seen.now(board, title, "E", key) == pytest.approx({k: float(v["self_host_usd_per_month"]) for k, v in own.items()}, rel=1e-12)
+    saved = {tuple(m[k] for k in key): float(m["baseline"]["saving_ratio"]) for m in models}
+    assert seen.now(board, "Saving against what runs today", "A", key) == pytest.approx(saved, rel=1e-12)
+    assert sorted(saved.values()) == [0, 0.2]  # 13.88 of 13.88, 48.58 of 60.725
 
 
 @real
@@ -435,6 +448,11 @@ def test_the_table_of_verdicts_tells_what_the_api_tells(seen: Seen) -> None:
     assert seen.now(board, title, "B", key) == pytest.approx(dict.fromkeys(models, 20 * 150 * 21 * 260_000), rel=1e-12)
     told = {(*k, m["break_even"]["status"], m["verdict"]["answer"]) for k, m in models.items()}
     assert seen.now(board, title, "C", (*key, "status", "verdict")).keys() == told
+    feasible = {k: float(m["break_even"]["status"] in ("feasible", "always")) for k, m in models.items()}
+    assert seen.now(board, title, "D", key) == feasible
+    assert seen.now(board, title, "E", key) == {k: float(m["setup"]["tight"]) for k, m in models.items()}
+    for panel, letter, name in (("Break-even utilization", "A", "breakeven_utilization"), ("A million tokens", "B", MTOK)):
+        assert seen.now(board, panel, letter, key) == pytest.approx({k: float(m["break_even"][name]) for k, m in models.items()}, rel=1e-12)
 
 
 def rentable(offer: Json) -> bool:
@@ -443,18 +461,33 @@ def rentable(offer: Json) -> bool:
     return bool(kept and offer["price_kind"] in ("list", "ask"))
 
 
+def place(offer: Json) -> Labels:
+    return (offer["provider"], offer["gpu"], offer["tier"])
+
+
+def medians(offers: list[Json]) -> dict[Labels, float]:
+    """Middle price per GPU-hour of each provider, GPU and tier."""
+    prices: dict[Labels, list[Decimal]] = {}
+    for offer in filter(rentable, offers):
+        prices.setdefault(place(offer), []).append(Decimal(offer["usd_per_hour"]) / offer["gpu_count"])
+    return {key: float(median(found)) for key, found in prices.items()}
+
+
 @real
 def test_the_market_tells_what_the_api_tells(seen: Seen) -> None:
     board, by = "breakeven-market", ("provider", "gpu", "tier")
     lowest: dict[Labels, Decimal] = {}
     for offer in filter(rentable, seen.api["offers"]):
-        key = tuple(offer[name] for name in by)
+        key = place(offer)
         price = Decimal(offer["usd_per_hour"]) / offer["gpu_count"]
         lowest[key] = min(lowest.get(key, price), price)
     expected = {key: float(price) for key, price in lowest.items()}
     assert len(expected) == 9
-    for letter in "ABC":  # nothing moved in the time range
+    for letter in "ACD":  # nothing moved in the time range
         assert seen.now(board, "Rental prices", letter, by) == pytest.approx(expected, rel=1e-12)
+    assert seen.now(board, "Rental prices", "B", by) == pytest.approx(medians(seen.api["offers"]), rel=1e-12)
+    counted = Counter((key[1], key[2]) for key in map(place, filter(rentable, seen.api["offers"])))
+    assert seen.now(board, "Offers", "A", ("gpu", "tier")) == counted
     h200 = 1 - lowest["coreweave", "nvidia-h200-sxm-141", "spot"] / lowest["coreweave", "nvidia-h200-sxm-141", "on_demand"]
     assert seen.now(board, "Spot discount at the same provider", "A", ("provider", "gpu")) == {
         ("coreweave", "nvidia-h200-sxm-141"): pytest.approx(float(h200), rel=1e-12)

@@ -88,6 +88,8 @@ MESSAGES = {
     "alerts-no-timeout": "[routes.webhook] timeout_s: Input should be greater than 0",
     "alerts-url-in-file": "[routes.webhook] url: unknown key (did you mean url_env?)",
     "alerts-variable-lower-case": "[routes.webhook] url_env: String should match pattern",
+    "tracker-baseline-of-nobody": "[baseline] 'large-60' is not among [track] models (did you mean large-60b?)",
+    "tracker-baseline-of-nothing": "[baseline] large-60b: Input should be greater than 0",
     "sources-no-table": "cloudy must be a table, found int; write it as [cloudy]",
     "sources-unknown-key": "[cloudy] base_uri: unknown key (did you mean base_url?)",
     "sources-no-kind": "[cloudy] kind: Field required",

@@ -14,32 +14,37 @@ from pathlib import Path
 import pytest
 from processes import Running
 from servers import Prometheus
-from small_world import T0, fill, offer, sweep
+from small_world import FILES, T0, VITALS, fill, offer, small_world, sweep
 from sqlalchemy import Engine
 from upstream import Upstream
 from worlds import serve_market, write_user_config
 
-from tracker.metrics import COUNTERS, GAUGES, PREFIX, render
+from tracker.exposition import Form, Renderer, assemble
+from tracker.metric_table import COUNTERS, GAUGES, PREFIX, PROCESS_COUNTERS, PROCESS_GAUGES
+from tracker.metrics import families
 from tracker.recompute import Sizer, recompute
 from tracker.snapshot import Snapshot
 from tracker.world import World
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = Path(__file__).parent / "golden" / "metrics.txt"
-TEXT = "text/plain;version=0.0.4"
-OPEN_METRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
+CONTRACT = (
+    {PREFIX + name: entry for name, entry in GAUGES.items()}
+    | {f"{PREFIX}{name}_total": entry for name, entry in COUNTERS.items()}
+    | PROCESS_GAUGES
+    | {f"{name}_total": entry for name, entry in PROCESS_COUNTERS.items()}
+)
 NOW = T0 + timedelta(hours=1)
 
 
 @pytest.fixture
 def snapshot(db: Engine, world: World) -> Snapshot:
     fill(db)
-    return recompute(db, world, Sizer(world), NOW)
+    return replace(recompute(db, world, Sizer(world), NOW), vitals=VITALS)
 
 
-def text_of(snapshot: Snapshot, accept: str = TEXT) -> str:
-    body, _ = render(lambda: snapshot, accept)
-    return body.decode("utf-8")
+def text_of(snapshot: Snapshot, form: Form = "text") -> str:
+    return assemble(Renderer().lines(families(snapshot)), form).decode("utf-8")
 
 
 def series(text: str) -> dict[str, str]:
@@ -52,16 +57,9 @@ def test_the_whole_text_is_this(snapshot: Snapshot) -> None:
 
 
 def test_open_metrics_is_the_same_with_its_own_type_and_end(snapshot: Snapshot) -> None:
-    body, content_type = render(lambda: snapshot, OPEN_METRICS)
-    assert content_type.startswith("application/openmetrics-text")
-    text = body.decode("utf-8")
+    text = text_of(snapshot, "openmetrics")
     assert text.endswith("# EOF\n")
     assert series(text) == series(text_of(snapshot))
-
-
-def test_a_reader_that_asks_for_nothing_gets_plain_text(snapshot: Snapshot) -> None:
-    for accept in ("", "*/*", "text/html"):
-        assert render(lambda: snapshot, accept)[1].startswith("text/plain; version=")
 
 
 # --- the contract ---------------------------------------------------------------------------------------------------------
@@ -70,13 +68,12 @@ def test_a_reader_that_asks_for_nothing_gets_plain_text(snapshot: Snapshot) -> N
 def contract(readme: str) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Meaning and labels of every metric in the README's table."""
     section = readme.partition("\n## Metrics\n")[2].partition("\n## ")[0]
-    cells = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in section.splitlines() if line.startswith("| `breakeven_")]
+    cells = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in section.splitlines() if line.startswith("| `")]
     return {name.strip("`"): (meaning, tuple(re.findall(r"`(\w+)`", labels))) for name, labels, meaning in cells}
 
 
 def test_the_readme_s_table_is_what_is_served() -> None:
-    served = {PREFIX + name: entry for name, entry in GAUGES.items()} | {f"{PREFIX}{name}_total": entry for name, entry in COUNTERS.items()}
-    assert contract((ROOT / "README.md").read_text(encoding="utf-8")) == served
+    assert contract((ROOT / "README.md").read_text(encoding="utf-8")) == CONTRACT
 
 
 def test_every_metric_of_the_contract_is_in_the_pinned_text() -> None:
@@ -84,21 +81,91 @@ def test_every_metric_of_the_contract_is_in_the_pinned_text() -> None:
     named = set(re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE))
     without_figure = {PREFIX + "disagreement_ratio"}  # one source a provider here; tests/test_tracker_precedence.py has two
     assert named - without_figure == {name.partition("{")[0] for name in series(text)}
-    assert named == {PREFIX + name for name in GAUGES} | {f"{PREFIX}{name}_total" for name in COUNTERS}
+    assert named == set(CONTRACT)
 
 
 def test_value_series_carry_no_label_that_changes_with_the_answer() -> None:
     """What won is a label of an info series; the series a graph is drawn of keeps its name when the winner changes."""
     changing = {"provider", "gpu_count", "tier", "sku", "status", "verdict"}
-    for name in ("best_setup_usd_per_hour", "api_usd_per_mtok", "api_usd_per_month", "break_even_tokens_per_month"):
+    about_the_answer = [name for name, (_, labels) in GAUGES.items() if "policy" in labels and not name.endswith("_info")]
+    assert len(about_the_answer) == 12
+    for name in about_the_answer:
         assert not changing & set(GAUGES[name][1])
+
+
+def test_what_an_info_series_tells_is_joined_on_the_labels_of_the_value(snapshot: Snapshot) -> None:
+    """Without a doubt: each info series is there once for the model, workload and policy of a value."""
+    for name in ("best_setup_info", "api_info", "break_even_info"):
+        found = [line for line in series(text_of(snapshot)) if line.startswith(f"{PREFIX}{name}{{")]
+        assert len(found) == len({re.search(r'model="[^"]+"', line)[0] for line in found}) == 2  # type: ignore[index]
+
+
+# --- figures that the golden text has one of -------------------------------------------------------------------------------
+
+
+def test_the_median_is_of_the_offers_one_source_tells(db: Engine, world: World) -> None:
+    """Three at 1.00, 2.00 and 4.00 for one GPU, and four for 12.00: 1, 2, 3, 4, of which 2.50 is the middle."""
+    prices = [offer(price, sku=f"a{price}") for price in ("1.00", "2.00", "4.00")]
+    sweep(db, "rents", T0, *prices, offer("12.00", sku="x4", gpu_count=4), offer("0.01", sku="part", is_slice=True))
+    found = series(text_of(recompute(db, world, Sizer(world), NOW)))
+    key = '{gpu="test-141",provider="cloud",tier="on_demand"}'
+    names = ("rental_usd_per_gpu_hour", "rental_median_usd_per_gpu_hour", "rental_offers")
+    assert [found[f"{PREFIX}{name}{key}"] for name in names] == ["1.0", "2.5", "4.0"]
+
+
+def test_a_second_source_of_a_provider_is_not_counted_twice(db: Engine, world: World) -> None:
+    sweep(db, "rents", T0, offer("2.00"))
+    sweep(db, "keyed", T0, offer("1.00"))
+    found = series(text_of(recompute(db, world, Sizer(world), NOW)))
+    key = '{gpu="test-141",provider="cloud",tier="on_demand"}'
+    assert found[f"{PREFIX}rental_offers{key}"] == "1.0"
+    assert found[PREFIX + 'disagreement_ratio{provider="cloud",what="test-141"}'] == "1.0"
+
+
+def test_reasons_beyond_ten_are_told_together(db: Engine, world: World) -> None:
+    """Twelve reasons of 12, 11 ... 1 rows: nine by name and 3 + 2 + 1 others."""
+    sweep(db, "rents", T0, offer("2.00"), skipped={f"reason {number:02d}": number for number in range(1, 13)})
+    found = series(text_of(recompute(db, world, Sizer(world), NOW)))
+    told = {k: v for k, v in found.items() if k.startswith(PREFIX + "source_rejected_rows_by_reason")}
+    assert len(told) == 10
+    assert told[PREFIX + 'source_rejected_rows_by_reason{reason="other",source="rents"}'] == "6.0"
+    assert sum(map(float, told.values())) == float(found[PREFIX + 'source_rejected_rows{source="rents"}']) == 78
+
+
+def test_without_a_stated_rent_there_is_no_saving(db: Engine, tmp_path: Path) -> None:
+    bare = small_world(tmp_path / "bare", tracker_toml=FILES["tracker.toml"].partition("[baseline]")[0])
+    fill(db)
+    told = names(text_of(recompute(db, bare, Sizer(bare), NOW)))
+    assert "best_setup_usd_per_hour" in told
+    assert not told & {"baseline_usd_per_hour", "best_setup_saving_ratio"}
+
+
+def test_a_dearer_setup_saves_less_than_nothing(db: Engine, tmp_path: Path) -> None:
+    dear = small_world(tmp_path / "dear", tracker_toml=FILES["tracker.toml"].replace("2.875", "1.84"))
+    fill(db)
+    found = series(text_of(recompute(db, dear, Sizer(dear), NOW)))
+    assert found[PREFIX + 'best_setup_saving_ratio{model="large-60b",policy="studiotv",workload="turns"}'] == "-0.25"  # 2.30 / 1.84
+
+
+def test_the_command_line_has_no_vitals_and_shows_none(snapshot: Snapshot) -> None:
+    told = names(text_of(replace(snapshot, vitals=None)))
+    assert names(text_of(snapshot)) - told == {
+        "jobs", "jobs_missed_total", "outbox_waiting_deliveries", "outbox_failed_deliveries", "outbox_oldest_timestamp_seconds", "trouble",
+        "database_size_bytes", *PROCESS_GAUGES, "process_cpu_seconds_total",
+    }  # fmt: skip
 
 
 # --- staleness ------------------------------------------------------------------------------------------------------------
 
-RENT_FIGURES = {"best_setup_usd_per_hour", "best_setup_info", "setup_usd_per_hour", "rental_usd_per_gpu_hour"}
+RENT_FIGURES = {
+    "best_setup_usd_per_hour", "best_setup_info", "best_setup_tight", "best_setup_saving_ratio", "setup_usd_per_hour",
+    "rental_usd_per_gpu_hour", "rental_median_usd_per_gpu_hour", "rental_offers",
+}  # fmt: skip
 API_FIGURES = {"api_usd_per_mtok", "api_usd_per_month", "api_info", "token_rate_usd_per_mtok"}
-BOTH = {"break_even_tokens_per_month", "break_even_info"}
+BOTH = {
+    "break_even_tokens_per_month", "break_even_info", "break_even_utilization_ratio", "break_even_feasible", "self_host_usd_per_mtok",
+    "self_host_usd_per_month",
+}  # fmt: skip
 
 
 def names(text: str) -> set[str]:
@@ -136,6 +203,7 @@ def test_what_leaves_the_book_leaves_the_metrics(db: Engine, world: World) -> No
 def test_an_empty_book_has_its_own_times_and_no_figure(db: Engine, world: World) -> None:
     about_us = {"source_enabled", "source_max_age_seconds", "source_sweeps_total", "source_failures_total"}
     about_us |= {"source_quarantined_prices", "source_conflicting_prices"}  # none is a true 0 here
+    about_us |= {"source_interval_seconds", "baseline_usd_per_hour"}
     assert names(text_of(recompute(db, world, Sizer(world), NOW))) == about_us | {"snapshot_timestamp_seconds", "build_info"}
 
 
@@ -153,9 +221,9 @@ def test_an_empty_book_has_its_own_times_and_no_figure(db: Engine, world: World)
     ],
 )
 def test_a_hostile_label_stays_one_label(snapshot: Snapshot, provider: str, escaped: str) -> None:
-    (listed,) = (entry for entry in snapshot.book.offers if entry.value.provider == "euro-cloud")
-    book = replace(snapshot.book, offers=(replace(listed, value=replace(listed.value, provider=provider)),))
-    lines = [x for x in text_of(replace(snapshot, book=book)).splitlines() if x.startswith("breakeven_rental_usd_per_gpu_hour")]
+    (listed,) = (entry for entry in snapshot.market if entry.value.provider == "euro-cloud")
+    market = (replace(listed, value=replace(listed.value, provider=provider)),)
+    lines = [x for x in text_of(replace(snapshot, market=market)).splitlines() if x.startswith("breakeven_rental_usd_per_gpu_hour")]
     assert lines == [f'breakeven_rental_usd_per_gpu_hour{{gpu="test-80",provider="{escaped}",tier="on_demand"}} 0.95']
 
 

@@ -24,9 +24,11 @@ from worlds import serve_market, write_user_config
 
 from tracker.database import writing
 from tracker.faults import Trouble
+from tracker.metrics import families
 from tracker.present import age
 from tracker.recompute import Sizer, recompute
 from tracker.snapshot import Snapshot
+from tracker.web import scrape
 from tracker.web.app import make_app
 from tracker.world import World
 
@@ -203,6 +205,44 @@ def test_metrics_answer_at_once_in_the_form_that_is_asked_for(served: Served) ->
     assert modern.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
     assert (plain.text.endswith("# EOF\n"), modern.text.endswith("# EOF\n")) == (False, True)
     assert 'breakeven_best_setup_usd_per_hour{model="large-60b",policy="studiotv",workload="turns"} 2.3' in plain.text
+
+
+@pytest.mark.parametrize("accept", ["text/plain", OPEN_METRICS])
+def test_metrics_in_gzip_are_the_same(served: Served, accept: str) -> None:
+    plain, packed = (get(served, "/metrics", accept=accept, **{"accept-encoding": how}) for how in ("identity", "gzip"))
+    assert (plain.headers.get("content-encoding"), packed.headers["content-encoding"]) == (None, "gzip")
+    assert plain.headers["vary"] == packed.headers["vary"] == "Accept, Accept-Encoding"
+    assert int(packed.headers["content-length"]) < len(packed.content) / 3
+    assert plain.content == packed.content
+
+
+def test_the_head_of_the_metrics_is_that_of_the_whole(served: Served) -> None:
+    head, whole = get(served, "/metrics", "HEAD"), get(served, "/metrics")
+    assert (head.status_code, head.content) == (200, b"")
+    assert dict(head.headers) == dict(whole.headers)
+    assert get(served, "/metrics", "DELETE").headers["allow"] == "GET, HEAD"
+
+
+def test_a_snapshot_is_written_once_and_a_new_one_is_seen_at_once(served: Served, db: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many ask for it, in whatever form, and all at the same time."""
+    written = []
+    monkeypatch.setattr(scrape, "families", lambda snapshot: written.append(snapshot) or families(snapshot))
+    app = make_app(served)
+
+    async def ask(count: int) -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://breakeven.test") as client:
+            forms = [{"accept": form, "accept-encoding": how} for form in ("text/plain", OPEN_METRICS) for how in ("gzip", "identity")]
+            return list(await asyncio.gather(*(client.get("/metrics", headers=forms[n % 4]) for n in range(count))))
+
+    first = asyncio.run(ask(20))
+    assert (len(written), {answer.status_code for answer in first}) == (1, {200})
+    sweep(db, "rents", NOW, offer("1.75"))
+    served.snapshot = recompute(db, served.world, Sizer(served.world), NOW + timedelta(minutes=1))
+    second = asyncio.run(ask(20))
+    assert len(written) == 2
+    line = 'breakeven_best_setup_usd_per_hour{model="large-60b",policy="studiotv",workload="turns"} '
+    assert [{line + price in answer.text for answer in found} for found, price in ((first, "2.3"), (second, "1.75"))] == [{True}, {True}]
 
 
 def test_alive_and_ready(served: Served) -> None:

@@ -84,6 +84,12 @@ class PrecedenceSettings(RootModel[dict[str, tuple[str, ...]]]):
     model_config = ConfigDict(frozen=True)
 
 
+class BaselineSettings(RootModel[dict[str, Annotated[Decimal, Field(gt=0, le=10**6)]]]):
+    """Model -> USD an hour of what is rented for it today: what a saving is measured against."""
+
+    model_config = ConfigDict(frozen=True)
+
+
 class Settings(_Strict):
     """``tracker.toml``."""
 
@@ -95,6 +101,7 @@ class Settings(_Strict):
     recompute: RecomputeSettings = RecomputeSettings()
     guard: GuardSettings = GuardSettings()
     precedence: PrecedenceSettings = PrecedenceSettings({})
+    baseline: BaselineSettings = BaselineSettings({})
 
 
 class SourceSettings(_Strict):

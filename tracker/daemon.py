@@ -41,6 +41,7 @@ from tracker.rows import to_ms
 from tracker.snapshot import Snapshot
 from tracker.systemd import Pulse
 from tracker.turns import Turns, sweep_in_turn
+from tracker.vitals import Watcher
 from tracker.web.app import make_app
 from tracker.world import World
 
@@ -124,6 +125,7 @@ class Daemon:
             executors={"default": ThreadPoolExecutor(WORKERS), "clock": ThreadPoolExecutor(2)},
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
+        self._watcher = Watcher(db, self.scheduler, self.trouble)
         self._listener = Listener(db, self.turns.owner, self.refresh, self.stop, say)
         self._server: uvicorn.Server | None = None
         self._web: threading.Thread | None = None
@@ -140,17 +142,18 @@ class Daemon:
         Where the database fails, the last book goes on ageing, so that nothing old looks fresh.
         """
         with self._recomputing:
-            now = self.now()
+            now, found = self.now(), self._snapshot
             try:
-                newest, self._snapshot = latest(self.db, self.world, self.sizer, now)
-                keep_decisions(self.db, self.world.config.sources, self._snapshot, newest)
-                self.alerts.judge(self._snapshot)
+                newest, found = latest(self.db, self.world, self.sizer, now)
+                keep_decisions(self.db, self.world.config.sources, found, newest)
+                self.alerts.judge(found)
                 self.trouble.over(*((*READS, "full", "read-only") if newest > self._last_sweep else READS))
                 self._last_sweep = newest
             except SQLAlchemyError as error:
                 self.trouble.met(error)
-                self._snapshot = aged(self._snapshot, self.world, self.sizer, now)
+                found = aged(found, self.world, self.sizer, now)
             finally:
+                self._snapshot = self._watcher.on(found)
                 self._beat = monotonic()  # a recompute that fails is no hang: the database may be back for the next
 
     def run_source(self, source: Source) -> None:

@@ -74,6 +74,7 @@ def _health(
         bytes=int(str(row["bytes"])) if row else 0,
         error=str(row["error"]) if row else "",
         max_age_hours=source.settings.max_age_hours,
+        interval_minutes=source.settings.interval_minutes,
         sweeps=totals[0] if totals else 0,
         failures=totals[1] if totals else 0,
         stale=not reason and (success is None or at - success > limit),

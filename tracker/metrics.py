@@ -1,147 +1,113 @@
-"""What Prometheus sees: one custom collector over the current snapshot. Only fresh figures leave; their timestamps stay.
+"""What Prometheus sees of a snapshot: families of numbers. Only fresh figures leave; their timestamps stay.
 
 A value series carries no label that changes when the answer changes; the changing facts are labels of an ``_info`` series.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from importlib.metadata import version
-
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
+from statistics import median
+from typing import Literal
 
 from engine.offers import GpuOffer, is_firm
 from engine.rates import TOKEN_KINDS, Conditions, TokenRate
-from engine.units import SECONDS_PER_HOUR
-from tracker.book import Book
-from tracker.snapshot import ModelAnswer, Snapshot, SourceHealth
+from engine.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
+from tracker.book import Book, Listed
+from tracker.exposition import Family, Sample
+from tracker.faults import ADVICE, CLOCK
+from tracker.metric_table import COUNTERS, GAUGES, PREFIX, PROCESS_COUNTERS, PROCESS_GAUGES, Table
+from tracker.snapshot import ModelAnswer, Snapshot, SourceHealth, Vitals
 
-PREFIX = "breakeven_"
-ANSWER = ("model", "workload", "policy")
+MOST_REASONS = 10  # of rejected rows of one source
+OTHER = "other"
 
-# name, help, labels: the contract, repeated in the README's table and held equal to it by a test
-GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "best_setup_usd_per_hour": ("Rent of the cheapest buyable setup that holds the model, USD per hour.", ANSWER),
-    "best_setup_info": (
-        "What the cheapest buyable setup is; always 1.",
-        (*ANSWER, "provider", "gpu", "gpu_count", "weight_format", "tier"),
-    ),
-    "setup_usd_per_hour": ("Rent of the cheapest buyable setup on each GPU, USD per hour.", ("model", "gpu", "weight_format")),
-    "api_usd_per_mtok": ("Cheapest eligible API price of the workload's mix, USD per million tokens.", ANSWER),
-    "api_info": ("Whose price list that is; always 1.", (*ANSWER, "provider", "sku")),
-    "api_usd_per_month": ("The workload's month at that price, USD.", ANSWER),
-    "break_even_tokens_per_month": ("Volume at which the best setup costs what the API does, tokens per month.", ANSWER),
-    "break_even_info": ("Status of the break-even and the verdict at the workload's volume; always 1.", (*ANSWER, "status", "verdict")),
-    "token_rate_usd_per_mtok": ("API list price, USD per million tokens.", ("provider", "model", "token_kind", "sku")),
-    "rental_usd_per_gpu_hour": ("Lowest rental price per GPU, USD per hour.", ("provider", "gpu", "tier")),
-    "fx_units_per_usd": ("ECB reference rate, units of the currency per USD.", ("currency",)),
-    "source_enabled": ("1 where the source is collected, 0 where it is switched off or has no key.", ("source",)),
-    "source_last_success_timestamp_seconds": ("When the source was last read in full, seconds since 1970.", ("source",)),
-    "source_last_attempt_timestamp_seconds": ("When the source was last tried, seconds since 1970.", ("source",)),
-    "source_max_age_seconds": ("Age at which prices of the source leave the ranking, seconds.", ("source",)),
-    "source_rows": ("Prices accepted in the last sweep.", ("source",)),
-    "source_rejected_rows": ("Rows of the last sweep that could not be used.", ("source",)),
-    "source_quarantined_prices": ("Prices of the source that wait to be confirmed or decided by hand.", ("source",)),
-    "source_conflicting_prices": ("Prices the source's last sweep printed twice with different values.", ("source",)),
-    "source_sweep_duration_seconds": ("Length of the last sweep, seconds.", ("source",)),
-    "disagreement_ratio": (
-        "Widest spread between fresh sources about one thing of a provider: (highest - lowest) / lowest.",
-        ("provider", "what"),
-    ),
-    "snapshot_timestamp_seconds": ("When the answers were last worked out, seconds since 1970.", ()),
-    "build_info": ("The running program; always 1.", ("version",)),
-}
-COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "source_sweeps": ("Sweeps tried since the database was made.", ("source",)),
-    "source_failures": ("Sweeps that failed since the database was made.", ("source",)),
-}
-
-Sample = tuple[tuple[str, ...], float]
+Figure = tuple[str, tuple[str, ...], float]
+Key = tuple[str, str, str]
 
 
-class SnapshotCollector(Collector):
-    """Builds every family anew from the snapshot of the moment, so that what vanished from the book vanishes here."""
-
-    def __init__(self, current: Callable[[], Snapshot]) -> None:
-        self._current = current
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing: registering must not compute."""
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        """All families, in the order of the contract."""
-        snapshot = self._current()
-        samples = _samples(snapshot)
-        for name, (text, labels) in GAUGES.items():
-            gauge = GaugeMetricFamily(PREFIX + name, text, labels=labels)
-            for values, number in samples.get(name, ()):
-                gauge.add_metric(values, number)
-            yield gauge
-        for name, (text, labels) in COUNTERS.items():
-            counter = CounterMetricFamily(PREFIX + name, text, labels=labels)
-            for values, number in samples.get(name, ()):
-                counter.add_metric(values, number)
-            yield counter
-
-
-def render(current: Callable[[], Snapshot], accept: str) -> tuple[bytes, str]:
-    """The exposition for an Accept header, and its content type."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(SnapshotCollector(current))
-    encode, content_type = choose_encoder(accept)
-    return encode(registry), content_type
-
-
-def _samples(snapshot: Snapshot) -> dict[str, list[Sample]]:
+def families(snapshot: Snapshot) -> Iterator[Family]:
+    """All families, in the order of the contract; what vanished from the book is not in them."""
     samples: dict[str, list[Sample]] = {}
-    parts = (
-        _answers(snapshot),
-        _rates(snapshot.book),
-        _rentals(snapshot.book),
-        _fx(snapshot.book),
-        _sources(snapshot),
-        _disagreements(snapshot),
-        _program(snapshot),
-    )
-    for part in parts:
-        for name, values, number in part:
-            samples.setdefault(name, []).append((values, number))
-    return samples
+    for name, values, number in _figures(snapshot):
+        samples.setdefault(name, []).append((values, number))
+    yield from _of_table(GAUGES, PREFIX, "gauge", samples)
+    yield from _of_table(COUNTERS, PREFIX, "counter", samples)
+    yield from _of_table(PROCESS_GAUGES, "", "gauge", samples)
+    yield from _of_table(PROCESS_COUNTERS, "", "counter", samples)
 
 
-def _answers(snapshot: Snapshot) -> Iterator[tuple[str, tuple[str, ...], float]]:
+def _of_table(table: Table, prefix: str, kind: Literal["gauge", "counter"], samples: Mapping[str, list[Sample]]) -> Iterator[Family]:
+    for name, (text, labels) in table.items():
+        yield Family(name=prefix + name, text=text, kind=kind, labels=labels, samples=samples.get(name, ()))
+
+
+def _figures(snapshot: Snapshot) -> Iterator[Figure]:
     for answer in snapshot.answers:
-        key = (answer.model.id, answer.workload.id, answer.policy)
-        yield from _setups(answer, key)
-        if answer.rate is not None and answer.rate_fresh:
-            yield "api_usd_per_mtok", key, float(answer.rate.usd_per_mtok)
-            yield "api_usd_per_month", key, float(answer.rate.usd_per_month)
-            yield "api_info", (*key, answer.rate.rate.provider, answer.rate.rate.sku), 1
-        if answer.all_fresh and answer.break_even is not None and answer.verdict is not None:
-            yield "break_even_info", (*key, answer.break_even.status, answer.verdict.answer), 1
-            if answer.break_even.tokens is not None:
-                yield "break_even_tokens_per_month", key, float(answer.break_even.tokens)
+        yield from _answer(answer)
+    yield from _rates(snapshot.book)
+    yield from _rentals(snapshot.market)
+    yield from _fx(snapshot.book)
+    for source in snapshot.sources:
+        yield from _source(source)
+    for found in snapshot.disagreements:
+        yield "disagreement_ratio", (found.provider, found.what), float(found.ratio)
+    yield from _program(snapshot)
 
 
-def _setups(answer: ModelAnswer, key: tuple[str, str, str]) -> Iterator[tuple[str, tuple[str, ...], float]]:
+# --- answers ------------------------------------------------------------------------------------------------------------
+
+
+def _answer(answer: ModelAnswer) -> Iterator[Figure]:
+    key = (answer.model.id, answer.workload.id, answer.policy)
+    yield from _setups(answer, key)
+    if answer.rate is not None and answer.rate_fresh:
+        yield "api_usd_per_mtok", key, float(answer.rate.usd_per_mtok)
+        yield "api_usd_per_month", key, float(answer.rate.usd_per_month)
+        yield "api_info", (*key, answer.rate.rate.provider, answer.rate.rate.sku), 1
+    if answer.all_fresh:
+        yield from _break_even(answer, key)
+
+
+def _setups(answer: ModelAnswer, key: Key) -> Iterator[Figure]:
+    if answer.running_usd_per_hour is not None:
+        yield "baseline_usd_per_hour", key, float(answer.running_usd_per_hour)
     if answer.setup is None or not answer.setup_fresh:
         return
     best = answer.setup
     facts = (best.offer.provider, best.gpu, str(best.gpu_count_rented), best.weight_format, best.offer.tier)
     yield "best_setup_usd_per_hour", key, float(best.usd_per_hour)
     yield "best_setup_info", (*key, *facts), 1
+    yield "best_setup_tight", key, float(best.fit.tight)
+    if answer.saving_ratio is not None:
+        yield "best_setup_saving_ratio", key, float(answer.saving_ratio)
     for setup in answer.per_gpu:
-        yield "setup_usd_per_hour", (answer.model.id, setup.gpu, setup.weight_format), float(setup.usd_per_hour)
+        yield "setup_usd_per_hour", (*key, setup.gpu, setup.weight_format), float(setup.usd_per_hour)
 
 
-def _rates(book: Book) -> Iterator[tuple[str, tuple[str, ...], float]]:
+def _break_even(answer: ModelAnswer, key: Key) -> Iterator[Figure]:
+    point, verdict = answer.break_even, answer.verdict
+    if point is None or verdict is None:
+        return
+    yield "break_even_info", (*key, point.status, verdict.answer), 1
+    figures: dict[str, Decimal | None] = {
+        "break_even_tokens_per_month": point.tokens,
+        "break_even_utilization_ratio": point.breakeven_utilization,
+        "self_host_usd_per_mtok": point.usd_per_mtok_at_utilization,
+        "self_host_usd_per_month": None if verdict.replicas is None else verdict.self_host_usd_per_month,
+    }
+    yield from ((name, key, float(figure)) for name, figure in figures.items() if figure is not None)
+    if point.status != "capacity_unknown":
+        yield "break_even_feasible", key, float(point.status in ("feasible", "always"))
+
+
+# --- the market ---------------------------------------------------------------------------------------------------------
+
+
+def _rates(book: Book) -> Iterator[Figure]:
     """One list for each provider, model and sku: the base tier, worldwide before regional."""
-    chosen: dict[tuple[str, str, str], TokenRate] = {}
+    chosen: dict[Key, TokenRate] = {}
     for entry in book.rates:
         rate = entry.value
         if entry.fresh and rate.conditions == Conditions():
@@ -159,14 +125,16 @@ def _list_order(rate: TokenRate) -> tuple[str, bool, str, str]:
     return (rate.region, rate.source != rate.provider, rate.source, rate.source_model)
 
 
-def _rentals(book: Book) -> Iterator[tuple[str, tuple[str, ...], float]]:
-    lowest: dict[tuple[str, str, str], float] = {}
-    for entry in book.offers:
+def _rentals(market: Iterable[Listed[GpuOffer]]) -> Iterator[Figure]:
+    prices: dict[Key, list[Decimal]] = {}
+    for entry in market:
         offer = entry.value
-        if entry.fresh and not entry.is_slice and _can_be_rented(offer):
-            key = (offer.provider, offer.gpu, offer.tier)
-            lowest[key] = min(lowest.get(key, float("inf")), float(offer.usd_per_gpu_hour))
-    yield from (("rental_usd_per_gpu_hour", key, price) for key, price in sorted(lowest.items()))
+        if entry.fresh and _can_be_rented(offer):
+            prices.setdefault((offer.provider, offer.gpu, offer.tier), []).append(offer.usd_per_gpu_hour)
+    for key, found in sorted(prices.items()):
+        yield "rental_usd_per_gpu_hour", key, float(min(found))
+        yield "rental_median_usd_per_gpu_hour", key, float(median(found))
+        yield "rental_offers", key, len(found)
 
 
 def _can_be_rented(offer: GpuOffer) -> bool:
@@ -174,7 +142,7 @@ def _can_be_rented(offer: GpuOffer) -> bool:
     return offer.trust in ("datacenter", "verified") and offer.availability != "unavailable" and is_firm(offer)
 
 
-def _fx(book: Book) -> Iterator[tuple[str, tuple[str, ...], float]]:
+def _fx(book: Book) -> Iterator[Figure]:
     used = ({entry.value.currency for entry in book.offers} | {entry.value.currency for entry in book.rates}) - {"USD"}
     for currency in sorted(used):
         found = book.exchange.per_usd(currency)
@@ -182,36 +150,58 @@ def _fx(book: Book) -> Iterator[tuple[str, tuple[str, ...], float]]:
             yield "fx_units_per_usd", (currency,), float(found[0])
 
 
-def _sources(snapshot: Snapshot) -> Iterator[tuple[str, tuple[str, ...], float]]:
-    for source in snapshot.sources:
-        key = (source.id,)
-        yield "source_enabled", key, float(source.enabled)
-        yield "source_max_age_seconds", key, source.max_age_hours * SECONDS_PER_HOUR
-        yield "source_sweeps", key, source.sweeps
-        yield "source_failures", key, source.failures
-        yield "source_quarantined_prices", key, source.quarantined
-        yield "source_conflicting_prices", key, source.conflicts
-        yield from _sweep(source, key)
+# --- sources and the program --------------------------------------------------------------------------------------------
 
 
-def _sweep(source: SourceHealth, key: tuple[str]) -> Iterator[tuple[str, tuple[str, ...], float]]:
+def _source(source: SourceHealth) -> Iterator[Figure]:
+    key = (source.id,)
+    yield "source_enabled", key, float(source.enabled)
+    yield "source_interval_seconds", key, source.interval_minutes * SECONDS_PER_MINUTE
+    yield "source_max_age_seconds", key, source.max_age_hours * SECONDS_PER_HOUR
+    yield "source_sweeps", key, source.sweeps
+    yield "source_failures", key, source.failures
+    yield "source_quarantined_prices", key, source.quarantined
+    yield "source_conflicting_prices", key, source.conflicts
     if source.last_success is not None:
         yield "source_last_success_timestamp_seconds", key, source.last_success.timestamp()
     if source.last_attempt is not None:
         yield "source_last_attempt_timestamp_seconds", key, source.last_attempt.timestamp()
         yield "source_rows", key, source.rows
         yield "source_rejected_rows", key, sum(source.skipped.values())
+        yield from (("source_rejected_rows_by_reason", (source.id, why), count) for why, count in _reasons(source.skipped))
         yield "source_sweep_duration_seconds", key, source.duration_s
 
 
-def _disagreements(snapshot: Snapshot) -> Iterator[tuple[str, tuple[str, ...], float]]:
-    yield from (("disagreement_ratio", (found.provider, found.what), float(found.ratio)) for found in snapshot.disagreements)
+def _reasons(skipped: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Rows by reason, by name; the rarest together where there are many."""
+    ranked = sorted(skipped.items(), key=lambda found: (-found[1], found[0]))
+    kept = dict(ranked) if len(ranked) <= MOST_REASONS else dict(ranked[: MOST_REASONS - 1])
+    rest = sum(skipped.values()) - sum(kept.values())
+    if rest:
+        kept[OTHER] = kept.get(OTHER, 0) + rest
+    return sorted(kept.items())
 
 
-def _program(snapshot: Snapshot) -> Iterator[tuple[str, tuple[str, ...], float]]:
-    yield "snapshot_timestamp_seconds", (), _seconds(snapshot.at)
+def _program(snapshot: Snapshot) -> Iterator[Figure]:
+    if snapshot.newest_price_at is not None:
+        yield "book_timestamp_seconds", (), snapshot.newest_price_at.timestamp()
+    yield "snapshot_timestamp_seconds", (), snapshot.at.timestamp()
     yield "build_info", (version("breakeven"),), 1
+    if snapshot.vitals is not None:
+        yield from _vitals(snapshot.vitals)
 
 
-def _seconds(when: datetime) -> float:
-    return when.timestamp()
+def _vitals(seen: Vitals) -> Iterator[Figure]:
+    yield "jobs", (), seen.jobs
+    yield "jobs_missed", (), seen.missed
+    for kind in (*ADVICE, CLOCK):
+        yield "trouble", (kind,), float(kind == seen.trouble)
+    counts = {
+        "database_size_bytes": seen.database_bytes,
+        "outbox_waiting_deliveries": seen.waiting,
+        "outbox_failed_deliveries": seen.failed,
+    }
+    yield from ((name, (), count) for name, count in counts.items() if count is not None)
+    if seen.oldest_waiting is not None:
+        yield "outbox_oldest_timestamp_seconds", (), seen.oldest_waiting.timestamp()
+    yield from (("process_" + name, (), number) for name, number in seen.process.items())

@@ -12,7 +12,7 @@ from engine.breakeven import BreakEven, workload_break_even
 from engine.fits import Fit, Need
 from engine.ladders import Market
 from engine.models import ModelSpec
-from engine.offers import OfferPolicy
+from engine.offers import GpuOffer, OfferPolicy
 from engine.policies import FitPolicy
 from engine.rate_choice import RateChoice, RateRanking, cheapest_rate
 from engine.rates import TokenRate
@@ -21,7 +21,7 @@ from engine.setups import Ranking, Setup, SetupPolicy, market, rank_setups
 from engine.sizing import feasible_fits
 from engine.verdicts import Verdict, verdict
 from engine.workloads import Workload
-from tracker.book import Book, read_book
+from tracker.book import Book, Listed, read_book
 from tracker.database import reading
 from tracker.health import source_health
 from tracker.precedence import offer_disagreements, preferred_offers, rate_disagreements
@@ -104,23 +104,25 @@ def of_book(book: Book, sources: tuple[SourceHealth, ...], world: World, sizer: 
         book=book,
         answers=tuple(answer(world, sizer, book, world.model(name), question, markets) for name in world.settings.track.models),
         sources=sources,
+        market=markets.whole,
         disagreements=(*offer_disagreements(book.offers), *rate_disagreements(book.rates)),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Markets:
-    """The eligible offers of a book, read once for all models: the fresh ones, and all that are known."""
+    """The offers of a book that may be compared, and the eligible ones, read once for all models: the fresh, and all that are known."""
 
+    whole: tuple[Listed[GpuOffer], ...]
     fresh: Market
     known: Market
 
 
 def markets_of(world: World, book: Book, question: Question) -> Markets:
     """Offers a question admits, of one source a provider. Slices of a GPU are never ranked."""
-    whole = [entry for entry in preferred_offers(book.offers, world.settings.precedence.root) if not entry.is_slice]
+    whole = tuple(entry for entry in preferred_offers(book.offers, world.settings.precedence.root) if not entry.is_slice)
     fresh = [entry.value for entry in whole if entry.fresh]
-    return Markets(fresh=market(fresh, question.offers), known=market([entry.value for entry in whole], question.offers))
+    return Markets(whole=whole, fresh=market(fresh, question.offers), known=market([entry.value for entry in whole], question.offers))
 
 
 def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Question, markets: Markets | None = None) -> ModelAnswer:
@@ -147,6 +149,7 @@ def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Q
         break_even=point,
         verdict=_verdict(point, question.workload),
         why_not=_why_not(setup, rate, fits),
+        running_usd_per_hour=world.settings.baseline.root.get(model.id),
     )
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 
 from engine.breakeven import BreakEven
 from engine.models import ModelSpec
+from engine.offers import GpuOffer
 from engine.rate_choice import RateChoice, RateRanking
 from engine.served import Served
 from engine.setups import Ranking, Setup
 from engine.verdicts import Verdict
 from engine.workloads import Workload
-from tracker.book import Book
+from tracker.book import Book, Listed
 from tracker.precedence import Disagreement
 
 
@@ -34,6 +36,7 @@ class SourceHealth:
     bytes: int
     error: str
     max_age_hours: float
+    interval_minutes: float
     sweeps: int
     failures: int
     stale: bool
@@ -64,6 +67,14 @@ class ModelAnswer:
     break_even: BreakEven | None
     verdict: Verdict | None
     why_not: str  # what is missing for an answer; empty when nothing is
+    running_usd_per_hour: Decimal | None = None  # what the operator pays today, as stated in tracker.toml
+
+    @property
+    def saving_ratio(self) -> Decimal | None:
+        """Share of today's rent that the cheapest setup would save; below 0 where it costs more. None where no rent is stated."""
+        if self.running_usd_per_hour is None or self.setup is None:
+            return None
+        return 1 - self.setup.usd_per_hour / self.running_usd_per_hour
 
     @property
     def all_fresh(self) -> bool:
@@ -78,6 +89,20 @@ class ModelAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Vitals:
+    """One look at the program. What the database had to tell is None where it did not answer."""
+
+    jobs: int
+    missed: int  # runs that were left out since the start: the one before had not ended, or nothing was free
+    trouble: str  # a kind of tracker.faults, or empty
+    process: Mapping[str, float]  # by the name's end after process_; empty where the system has no /proc
+    database_bytes: int | None = None
+    waiting: int | None = None  # messages that are still to be delivered
+    failed: int | None = None  # messages nobody took, given up
+    oldest_waiting: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Everything worked out from the book at one moment."""
 
@@ -86,6 +111,8 @@ class Snapshot:
     answers: tuple[ModelAnswer, ...]
     sources: tuple[SourceHealth, ...]
     disagreements: tuple[Disagreement, ...] = ()
+    market: tuple[Listed[GpuOffer], ...] = ()  # what may be compared: of one source for each provider, tier and region, no slices
+    vitals: Vitals | None = None  # of the daemon; None on the command line
 
     @property
     def newest_price_at(self) -> datetime | None:

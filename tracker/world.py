@@ -159,6 +159,9 @@ def _check_track(world: World) -> None:
     for number, name in enumerate(track.models):
         if world.model(name).id in track.models[:number]:
             raise UnknownName(f"models: {name} is named twice")
+    for name in world.settings.baseline.root:
+        if name not in track.models:
+            raise ConfigError(f"tracker.toml: [baseline] {name!r} is not among [track] models{did_you_mean(name, track.models)}")
     world.workload()
     world.policy()
     for name in track.rate_sources:

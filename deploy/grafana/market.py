@@ -17,22 +17,24 @@ def market() -> Json:
         description="Rental prices of GPUs by provider and tier, spot against on demand, and exchange rates.",
         links=links(UID),
         variables=[*common(), *(choices(name, series("rental_usd_per_gpu_hour")) for name in ("gpu", "provider", "tier"))],
-        rows=[(10, [rentals(), by_gpu_now()]), (9, [by_gpu(), by_provider()]), (9, spot()), (7, [providers(), exchange_rates()])],
+        rows=[(10, [rentals(), by_gpu_now()]), (9, [by_gpu(), by_provider()]), (9, spot()), (7, [providers(), offers(), exchange_rates()])],
     )
 
 
 def rentals() -> Json:
     """Prices of now with what they were in the time range."""
+    middle = series("rental_median_usd_per_gpu_hour", *any_of("gpu", "provider", "tier"))
     asked = [
         ask_now(f"min by (provider, gpu, tier) ({CHOSEN})", "now"),
+        ask_now(f"min by (provider, gpu, tier) ({middle})", "median now"),
         ask_now(f"min by (provider, gpu, tier) (min_over_time({CHOSEN}[$__range]))", "lowest"),
         ask_now(f"max by (provider, gpu, tier) (max_over_time({CHOSEN}[$__range]))", "highest"),
     ]
     labels = [Column(field="gpu", title="GPU"), Column(field="provider", title="provider"), Column(field="tier", title="tier")]
     prices = [Column(field=value(number), title=one["legendFormat"]) for number, one in enumerate(asked)]
     about = (
-        "Lowest price per GPU-hour at each provider: at the end of the time range, and the lowest and highest within it. Without a price "
-        "now there is none within its age limit."
+        "Lowest and median price per GPU-hour at each provider now, and how low and how high the lowest was over the time range. Without a "
+        "price now there is none within its age limit."
     )
     return table("Rental prices", about, asked, [*labels, *prices], "currencyUSD", sorted_by="now")
 
@@ -76,6 +78,13 @@ def providers() -> Json:
     """How broad the market is."""
     asked = ask(f"count by (gpu, tier) (count by (provider, gpu, tier) ({CHOSEN}))", "{{gpu}}, {{tier}}")
     return lines("Providers with an offer", "How many providers have a fresh price, for each GPU and tier.", [asked], "short")
+
+
+def offers() -> Json:
+    """How much there is to choose from."""
+    found = series("rental_offers", *any_of("gpu", "provider", "tier"))
+    about = "Fresh offers by machine and region, for each GPU and tier."
+    return lines("Offers", about, [ask(f"sum by (gpu, tier) ({found})", "{{gpu}}, {{tier}}")], "short")
 
 
 def exchange_rates() -> Json:

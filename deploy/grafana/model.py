@@ -11,7 +11,7 @@ UID = "breakeven-model"
 MODEL = one_of("model")
 KEY = one_of("model", "workload", "policy")
 BEST = joined(series("best_setup_info", *KEY), SETUP, series("best_setup_usd_per_hour", *KEY))
-ON_GPU = f"min by (gpu, weight_format) ({series('setup_usd_per_hour', *MODEL, *any_of('gpu'))})"
+ON_GPU = f"min by (gpu, weight_format) ({series('setup_usd_per_hour', *KEY, *any_of('gpu'))})"
 LISTED = (*MODEL, *any_of("provider", "sku"))
 
 
@@ -75,7 +75,9 @@ def winner() -> Json:
 def rent_of_winner() -> Json:
     """Its price."""
     asked = ask(BEST, "{{gpu_count}} x {{gpu}}, {{weight_format}}, {{provider}}, {{tier}}")
-    return lines("Rent of the cheapest setup", "Per hour; the colour changes with the setup.", [asked], "currencyUSD")
+    today = ask(f"max by ({ANSWER}) ({series('baseline_usd_per_hour', *KEY)})", "what runs today")
+    about = "Per hour; the colour changes with the setup. What runs today is what [baseline] of tracker.toml states, if anything."
+    return lines("Rent of the cheapest setup", about, [asked, today], "currencyUSD")
 
 
 def by_gpu_now() -> Json:

@@ -12,6 +12,8 @@ KEY = any_of("model", "workload", "policy")
 RENT = f"min by ({ANSWER}) ({series('best_setup_usd_per_hour', *KEY)})"
 MTOK = f"min by ({ANSWER}) ({series('api_usd_per_mtok', *KEY)})"
 MONTH = f"min by ({ANSWER}) ({series('api_usd_per_month', *KEY)})"
+OWN_MTOK = f"min by ({ANSWER}) ({series('self_host_usd_per_mtok', *KEY)})"
+OWN_MONTH = f"min by ({ANSWER}) ({series('self_host_usd_per_month', *KEY)})"
 BREAK_EVEN = f"min by ({ANSWER}) ({series('break_even_tokens_per_month', *KEY)})"
 EACH = "{{model}} {{workload}} {{policy}}"
 SNAPSHOT_OLD_S, PRICES_OLD_S = 600, 3 * 3600  # as in prometheus/rules/operations.yml
@@ -33,8 +35,9 @@ def overview() -> Json:
             (4, [snapshot_age(), price_age(), not_up_to_date(), answered()]),
             (8, [price_table()]),
             (8, [verdict_table()]),
-            (9, [rent(), api_price()]),
+            (9, [rent(), prices_per_mtok()]),
             (9, [break_even(), share()]),
+            (9, [saving(), utilization()]),
             (7, [alerts()]),
         ],
     )
@@ -51,7 +54,7 @@ def snapshot_age() -> Json:
 
 def price_age() -> Json:
     """Age of the newest price."""
-    read = series("source_last_success_timestamp_seconds", 'source!="ecb"')
+    read = series("book_timestamp_seconds")
     limits = [("green", 0), ("red", PRICES_OLD_S)]
     about = "Since any source of prices was last read in full; exchange rates do not count."
     return stat("Age of the newest price", about, ask_now(f"time() - max({read})", "age"), "s", limits=limits)
@@ -81,11 +84,12 @@ def price_table() -> Json:
         ask_now(f"{RENT} * {HOURS_PER_MONTH}", "rent per month"),
         ask_now(joined(api, "api, sku", series("api_usd_per_mtok", *KEY)), "API per Mtok"),
         ask_now(MONTH, "API per month"),
+        ask_now(OWN_MONTH, "own month"),
     ]
     columns = {
         "model": "model", "workload": "workload", "policy": "policy", "gpu_count": "GPUs", "gpu": "GPU", "weight_format": "format",
         "provider": "rented at", "tier": "tier", value(0): "rent per hour", value(1): "rent per month", "api": "API at", "sku": "API rate",
-        value(2): "API per Mtok", value(3): "API per month",
+        value(2): "API per Mtok", value(3): "workload at the API", value(4): "workload on rented GPUs",
     }  # fmt: skip
     about = (
         "A row for each model, workload and memory policy: the cheapest setup that can be rented as it stands and holds the model, and the "
@@ -100,14 +104,17 @@ def verdict_table() -> Json:
         ask_now(BREAK_EVEN, "break-even"),
         ask_now(f"1e6 * {MONTH} / {MTOK}", "workload"),
         ask_now(f"max by ({ANSWER}, status, verdict) ({series('break_even_info', *KEY)})", "verdict"),
+        ask_now(f"max by ({ANSWER}) ({series('break_even_feasible', *KEY)})", "feasible"),
+        ask_now(f"max by ({ANSWER}) ({series('best_setup_tight', *KEY)})", "tight"),
     ]
     columns = {
-        "model": "model", "workload": "workload", "policy": "policy", value(0): "break-even, tokens per month", "status": "break-even is",
-        value(1): "workload, tokens per month", "verdict": "verdict",
+        "model": "model", "workload": "workload", "policy": "policy", value(0): "break-even, tokens per month",
+        "status": "break-even is", value(1): "workload, tokens per month", "verdict": "verdict",
+        value(3): "feasible (1 is yes)", value(4): "tight (1 is yes)",
     }  # fmt: skip
     about = (
-        "The verdict weighs rent and API bill at the workload's volume and the setup's capacity. A break-even beyond the setup cannot be "
-        "reached by one of it."
+        "The verdict weighs rent and API bill at the workload's volume and the setup's capacity. Feasible: renting comes to cost less at "
+        "the workload's utilization. Tight: the model only just fits the setup."
     )
     return table(
         "Break-even and verdict", about, asked, _columns(columns), "short", sorted_by="model", texts=TEXTS, links=[to_model()]
@@ -130,11 +137,28 @@ def rent() -> Json:
     return lines("Rent of the cheapest setup", about, [ask(RENT, EACH)], "currencyUSD")
 
 
-def api_price() -> Json:
-    """The cheapest API over time."""
-    return lines(
-        "Cheapest API price", "Of a million tokens of the workload's mix, at the cheapest eligible API.", [ask(MTOK, EACH)], "currencyUSD"
+def prices_per_mtok() -> Json:
+    """A million tokens either way over time."""
+    about = (
+        "Of the workload's mix: at the cheapest eligible API, and on the cheapest setup at the workload's utilization. Without a known "
+        "capacity there is no price of one's own."
     )
+    asked = [ask(MTOK, f"API: {EACH}"), ask(OWN_MTOK, f"rented: {EACH}")]
+    return lines("A million tokens", about, asked, "currencyUSD")
+
+
+def saving() -> Json:
+    """The cheapest setup against what runs today."""
+    about = "Share of today's rent, as stated in [baseline] of tracker.toml, that the cheapest setup would save. Below 0 it costs more."
+    asked = ask(f"min by ({ANSWER}) ({series('best_setup_saving_ratio', *KEY)})", EACH)
+    return lines("Saving against what runs today", about, [asked], "percentunit")
+
+
+def utilization() -> Json:
+    """The break-even by the setup's capacity."""
+    about = "Break-even volume over what the cheapest setup serves at full use. Above 100 % one of it can never be worth its rent."
+    asked = ask(f"min by ({ANSWER}) ({series('break_even_utilization_ratio', *KEY)})", EACH)
+    return lines("Break-even utilization", about, [asked], "percentunit", limit=1)
 
 
 def break_even() -> Json:

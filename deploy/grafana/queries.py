@@ -26,6 +26,11 @@ def series(metric: str, *matchers: str) -> str:
     return f"breakeven_{metric}{{{', '.join([JOB, *matchers])}}}"
 
 
+def process(metric: str) -> str:
+    """A selector: a metric every process has, of this job's."""
+    return f"process_{metric}{{{JOB}}}"
+
+
 def any_of(*names: str) -> list[str]:
     """Matchers for variables of which several values may be chosen."""
     return [f'{name}=~"${name}"' for name in names]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from overview import not_up_to_date, price_age, snapshot_age
-from panels import Column, Json, ask, ask_now, dashboard, lines, stat, table, value
-from queries import TITLES, any_of, choices, common, links, series
+from panels import Column, Json, ask, ask_now, bars, dashboard, lines, stat, table, value
+from queries import TITLES, any_of, choices, common, links, process, series
 
 UID = "breakeven-sources"
 CHOSEN = any_of("source")
@@ -19,6 +19,7 @@ REJECTED = f"sum by (source) ({series('source_rejected_rows', *CHOSEN)})"
 AGE, TRIED = (
     f"time() - max by (source) ({series(f'source_last_{name}_timestamp_seconds', *CHOSEN)})" for name in ("success", "attempt")
 )  # fmt: skip
+OWN_START = process("start_time_seconds")
 FAILURES = series("source_failures_total", *CHOSEN)
 
 
@@ -36,6 +37,9 @@ def sources() -> Json:
             (9, [share_of_limit(), failures()]),
             (9, last_sweeps()),
             (9, held_back()),
+            (9, [rejected_by_reason(), every()]),
+            (4, program_now()),
+            (8, [troubles(), memory(), work()]),
         ],
     )
 
@@ -48,6 +52,58 @@ def held_back() -> list[Json]:
         lines("Waiting in quarantine", "Prices that wait to be confirmed or decided by hand.", [waiting], "short"),
         lines("Printed at two prices", "Prices one sweep printed twice with different values: neither is believed.", [twice], "short"),
     ]
+
+
+def rejected_by_reason() -> Json:
+    """Why rows cannot be used."""
+    asked = ask_now(f"sort_desc(sum by (source, reason) ({series('source_rejected_rows_by_reason', *CHOSEN)}))", "{{source}}: {{reason}}")
+    return bars("Why rows could not be used", "Rows of each source's last sweep, by reason.", asked, "short")
+
+
+def every() -> Json:
+    """Ages in sweeps."""
+    about = "Since the last attempt, over the interval of the source: above 200 % a sweep was left out."
+    asked = ask(f"({TRIED}) / max by (source) ({series('source_interval_seconds', *CHOSEN)})", "{{source}}")
+    return lines("Time since the last attempt, in intervals", about, [asked], "percentunit", limit=2)
+
+
+def program_now() -> list[Json]:
+    """The daemon's own figures."""
+    one = {
+        name: f"max({series(name)})" for name in ("jobs", "outbox_waiting_deliveries", "outbox_failed_deliveries", "database_size_bytes")
+    }
+    started = f"time() - max({OWN_START})"
+    return [
+        stat("Running for", "Since the program started.", ask_now(started, "running"), "s"),
+        stat("Jobs", "Of the scheduler: one for each source that is on, and its own.", ask_now(one["jobs"], "jobs"), "short"),
+        stat("Messages waiting", "Of alerts, still to be delivered.", ask_now(one["outbox_waiting_deliveries"], "waiting"), "short",
+             limits=[("green", 0), ("orange", 1)]),
+        stat("Messages given up", "Of alerts: nobody took them.", ask_now(one["outbox_failed_deliveries"], "failed"), "short",
+             limits=[("green", 0), ("red", 1)]),
+        stat("Database", "Its size, what is free in it included.", ask_now(one["database_size_bytes"], "size"), "bytes"),
+    ]  # fmt: skip
+
+
+def troubles() -> Json:
+    """What kept the program from its work."""
+    about = "A line for each kind of trouble: 1 while it kept the program from keeping sweeps."
+    return lines("Trouble with the database or the clock", about, [ask(f"max by (kind) ({series('trouble')})", "{{kind}}")], "short")
+
+
+def memory() -> Json:
+    """Memory and open files."""
+    asked = [ask(f"max({process('resident_memory_bytes')})", "memory")]
+    return lines("Memory", "Resident memory of the process.", asked, "bytes")
+
+
+def work() -> Json:
+    """What the process uses of the machine, and what it left out."""
+    asked = [
+        ask(f"max(rate({process('cpu_seconds_total')}[$__rate_interval]))", "processors in use"),
+        ask(f"max({process('open_fds')}) / max({process('max_fds')})", "open files of those allowed"),
+        ask(f"max(increase({series('jobs_missed_total')}[$__rate_interval]))", "runs left out"),
+    ]
+    return lines("Load", "Processors in use, open files as a share of those allowed, and runs of jobs that were left out.", asked, "short")
 
 
 def switched_on() -> Json:

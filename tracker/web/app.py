@@ -15,13 +15,13 @@ from sqlalchemy import Engine
 from tracker.book import Listed
 from tracker.errors import UnknownName
 from tracker.faults import Trouble
-from tracker.metrics import render
 from tracker.plain import as_json, plain
 from tracker.present import HEADER, rows, source_line
 from tracker.readiness import not_ready
 from tracker.snapshot import ModelAnswer, Snapshot
 from tracker.web import series
 from tracker.web.past import Past, asked_moment
+from tracker.web.scrape import ScrapeFirst, Scrapes
 from tracker.world import World
 
 CSP = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -48,6 +48,7 @@ def make_app(served: Served) -> FastAPI:
     """The application over a running daemon."""
     app = FastAPI(title="breakeven", docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json")
     app.middleware("http")(_secured)
+    app.add_middleware(ScrapeFirst, scrapes=Scrapes(lambda: served.snapshot), headers=HEADERS)
     past = Past(served.world, served.db)
 
     def seen(at: str) -> Snapshot:
@@ -67,11 +68,6 @@ async def _secured(request: Request, call_next: Callable[[Request], Awaitable[Re
 
 
 def _operations(app: FastAPI, served: Served) -> None:
-    @app.get("/metrics", include_in_schema=False)
-    def metrics(request: Request) -> Response:
-        body, content_type = render(lambda: served.snapshot, request.headers.get("accept", ""))
-        return Response(body, headers={"Content-Type": content_type})
-
     @app.get("/healthz", include_in_schema=False)
     def healthz() -> PlainTextResponse:
         return PlainTextResponse("ok\n")
@@ -195,9 +191,17 @@ def answer_facts(answer: ModelAnswer) -> dict[str, Any]:
         },
         "break_even": None if point is None else {k: v for k, v in plain(point).items() if k not in ("terms", "receipt")},
         "capacity": capacity_facts(answer),
+        "baseline": baseline_facts(answer),
         "verdict": plain(verdict),
         "why_not": answer.why_not,
     }
+
+
+def baseline_facts(answer: ModelAnswer) -> dict[str, Any] | None:
+    """What is rented today, and the share of it the cheapest setup would save."""
+    if answer.running_usd_per_hour is None:
+        return None
+    return {"usd_per_hour": plain(answer.running_usd_per_hour), "saving_ratio": plain(answer.saving_ratio)}
 
 
 def capacity_facts(answer: ModelAnswer) -> dict[str, Any] | None:

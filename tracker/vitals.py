@@ -1,0 +1,67 @@
+"""How the program itself is doing: its jobs, what waits to be told, its database and its process; read with every recompute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED
+from prometheus_client.process_collector import ProcessCollector
+from sqlalchemy import Connection, Engine, func, select, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from tracker.alerting.ledger import DELIVERY, FAILED, STORED
+from tracker.database import reading
+from tracker.faults import Trouble
+from tracker.snapshot import Snapshot, Vitals
+
+PROCESS = ("cpu_seconds", "resident_memory_bytes", "start_time_seconds", "open_fds", "max_fds")
+
+
+class Watcher:
+    """Looks at the parts of a running daemon."""
+
+    def __init__(self, db: Engine, scheduler: Any, trouble: Trouble) -> None:
+        self._db, self._scheduler, self._trouble = db, scheduler, trouble
+        self._missed = 0
+        self._process = ProcessCollector(registry=None)
+        scheduler.add_listener(self._miss, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
+
+    def _miss(self, _event: object) -> None:
+        self._missed += 1
+
+    def on(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with a look at the program in it."""
+        seen = Vitals(
+            jobs=len(self._scheduler.get_jobs()), missed=self._missed, trouble=self._trouble.kind, process=dict(self._process_figures())
+        )
+        try:
+            with reading(self._db) as connection:
+                seen = replace(seen, database_bytes=database_bytes(connection), **outbox(connection))
+        except SQLAlchemyError:  # whoever read the book just before has said what is wrong
+            return replace(snapshot, vitals=seen)
+        return replace(snapshot, vitals=seen)
+
+    def _process_figures(self) -> Iterator[tuple[str, float]]:
+        for family in self._process.collect():
+            for sample in family.samples:
+                name = sample.name.removeprefix("process_").removesuffix("_total")
+                if name in PROCESS:
+                    yield name, sample.value
+
+
+def database_bytes(connection: Connection) -> int:
+    """Size of the book, with what is free in it."""
+    if connection.dialect.name == "postgresql":
+        return int(connection.execute(text("select pg_database_size(current_database())")).scalar_one())
+    pages, size = (connection.exec_driver_sql(f"pragma {name}").scalar_one() for name in ("page_count", "page_size"))
+    return int(pages) * int(size)
+
+
+def outbox(connection: Connection) -> dict[str, Any]:
+    """Deliveries that wait and that were given up, and since when the oldest waits."""
+    query = select(DELIVERY.c.state, func.count(), func.min(DELIVERY.c.created_at)).group_by(DELIVERY.c.state)
+    found = {state: (count, oldest) for state, count, oldest in connection.execute(query)}
+    waiting, oldest = found.get(STORED, (0, None))
+    return {"waiting": waiting, "failed": found.get(FAILED, (0, None))[0], "oldest_waiting": oldest}

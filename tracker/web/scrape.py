@@ -1,0 +1,85 @@
+"""``/metrics``, ahead of the framework: bytes that were made once for a snapshot, sent as they are.
+
+Everything in it is of the moment of the snapshot, that of the process too, so a body may be served as often as it is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
+
+from tracker.exposition import Form, Renderer, assemble, compressed
+from tracker.metrics import families
+from tracker.negotiation import Answer, negotiate
+from tracker.snapshot import Snapshot
+
+PATH = "/metrics"
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Scrapes:
+    """The current snapshot's bodies, each made when it is first asked for and dropped with the snapshot."""
+
+    def __init__(self, current: Callable[[], Snapshot]) -> None:
+        self._current = current
+        self._renderer = Renderer()
+        self._lock = threading.Lock()
+        self._of: Snapshot | None = None
+        self._bodies: dict[tuple[Form, bool], bytes] = {}
+
+    def ready(self, answer: Answer) -> bytes | None:
+        """The body where it has been made already."""
+        of, bodies = self._of, self._bodies
+        return bodies.get((answer.form, answer.gzip)) if of is self._current() else None
+
+    def body(self, answer: Answer) -> bytes:
+        """The body of the current snapshot; whoever asks while it is being made waits for it."""
+        with self._lock:
+            snapshot = self._current()
+            if self._of is not snapshot:
+                written = self._renderer.lines(families(snapshot))
+                self._bodies = {(form, False): assemble(written, form) for form in ("text", "openmetrics")}
+                self._of = snapshot
+            if answer.gzip and (answer.form, True) not in self._bodies:
+                self._bodies[answer.form, True] = compressed(self._bodies[answer.form, False])
+            return self._bodies[answer.form, answer.gzip]
+
+
+class ScrapeFirst:
+    """An ASGI application in front of another one that answers GET and HEAD of ``/metrics`` itself."""
+
+    def __init__(self, app: App, scrapes: Scrapes, headers: Mapping[str, str]) -> None:
+        self._app = app
+        self._scrapes = scrapes
+        more = {**headers, "Vary": "Accept, Accept-Encoding", "Cache-Control": "no-store"}
+        self._headers = [(name.lower().encode(), value.encode()) for name, value in more.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or hand on."""
+        if scope["type"] != "http" or scope["path"] != PATH:
+            await self._app(scope, receive, send)
+        elif scope["method"] in ("GET", "HEAD"):
+            await self._answer(scope, send)
+        else:
+            await send({"type": "http.response.start", "status": 405, "headers": [*self._headers, (b"allow", b"GET, HEAD")]})
+            await send({"type": "http.response.body", "body": b""})
+
+    async def _answer(self, scope: Scope, send: Send) -> None:
+        answer = negotiate(_header(scope, b"accept"), _header(scope, b"accept-encoding"))
+        body = self._scrapes.ready(answer)
+        if body is None:
+            body = await asyncio.to_thread(self._scrapes.body, answer)
+        headers = [*self._headers, (b"content-type", answer.content_type.encode()), (b"content-length", str(len(body)).encode())]
+        if answer.gzip:
+            headers.append((b"content-encoding", b"gzip"))
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+def _header(scope: Scope, wanted: bytes) -> str:
+    return ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == wanted)
