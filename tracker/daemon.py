@@ -41,6 +41,7 @@ from tracker.rows import to_ms
 from tracker.snapshot import Snapshot
 from tracker.systemd import Pulse
 from tracker.turns import Turns, sweep_in_turn
+from tracker.upkeep import schedule_upkeep
 from tracker.vitals import Watcher
 from tracker.web.app import make_app
 from tracker.world import World
@@ -188,6 +189,7 @@ class Daemon:
             self.scheduler.add_job(self.run_source, "interval", args=[source], id=source.id, seconds=seconds, next_run_time=first)
         self.scheduler.add_job(self.refresh, "interval", id="age", seconds=self.world.settings.recompute.every_s, executor="clock")
         self.scheduler.add_job(self._keep_leases, "interval", id="leases", seconds=self.turns.lease_s / RENEWALS, executor="clock")
+        schedule_upkeep(self.scheduler, self.db, self.world, self.now, self.trouble, self.stop)
         self.scheduler.start()
         self.alerts.outbox.start()
         self._listener.start()

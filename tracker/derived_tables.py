@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, Column, Text
+from sqlalchemy import BigInteger, Column, Text, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 
@@ -57,3 +57,70 @@ class Decision(SQLModel, table=True):
     replicas: int | None = Field(sa_type=BigInteger)  # that serve the workload; NULL where the capacity is unknown
     self_host_usd_per_month: int | None = Field(sa_type=BigInteger)  # of those replicas, 1e-9 USD
     verdict: str | None  # api, self_host, unknown
+
+
+class RollupGroup(SQLModel, table=True):
+    """What a day's figures are of: the offers of one source for a provider, GPU, tier and currency that are sold at a count."""
+
+    __tablename__ = "rollup_group"
+    __table_args__ = (UniqueConstraint("source", "provider", "gpu", "gpu_count", "tier", "currency"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    source: str
+    provider: str
+    gpu: str = Field(index=True)
+    gpu_count: int  # 1, 2 (2 and 3), 4 (4 to 7), 8 (8 to 15), 16 (16 and more)
+    tier: str
+    currency: str
+
+
+class RollupDay(SQLModel, table=True):
+    """One UTC day of a group, in 1e-9 native per GPU and hour. ``median`` weighs every price by the time it was known to hold."""
+
+    __tablename__ = "rollup_day"
+    __table_args__ = {"sqlite_with_rowid": False}
+
+    group_id: int = Field(primary_key=True, foreign_key="rollup_group.id")
+    day: int = Field(primary_key=True)  # since 1970-01-01
+    least: int = Field(sa_type=BigInteger)
+    median: int = Field(sa_type=BigInteger)
+    most: int = Field(sa_type=BigInteger)
+    offers: int
+    held_ms: int = Field(sa_type=BigInteger)  # how long prices were known to hold, all offers together
+
+
+class RollupModel(SQLModel, table=True):
+    """The winner of a UTC day: the setup that was the answer for a model the longest, with what the answers of the day cost."""
+
+    __tablename__ = "rollup_model"
+    __table_args__ = {"sqlite_with_rowid": False}
+
+    model: str = Field(primary_key=True)
+    workload: str = Field(primary_key=True)
+    policy: str = Field(primary_key=True)
+    day: int = Field(primary_key=True)  # since 1970-01-01
+    provider: str
+    sku: str
+    region: str
+    tier: str
+    gpu: str
+    gpu_count: int
+    weight_format: str
+    held_ms: int = Field(sa_type=BigInteger)  # how long this setup was the answer
+    decided_ms: int = Field(sa_type=BigInteger)  # how long there was any
+    least: int = Field(sa_type=BigInteger)  # USD an hour of the setup, 1e-9
+    median: int = Field(sa_type=BigInteger)  # by time
+    most: int = Field(sa_type=BigInteger)
+    setups: int  # different ones that were the answer
+
+
+class RollupState(SQLModel, table=True):
+    """How far the rollups of a source, or of the models (an empty source), go, and what they were worked out from."""
+
+    __tablename__ = "rollup_state"
+
+    source: str = Field(primary_key=True)
+    until: int = Field(sa_type=BigInteger)  # ms, exclusive
+    sweep: int  # number of the newest sweep that counted
+    offer: int  # the highest id of an offer that counted
+    basis: str  # digest of what may change in hindsight: age limit, descriptions of those offers, imported points

@@ -1,0 +1,160 @@
+"""Keeps the rollups up to date: only the days that something changed, the rest stays; or everything anew.
+
+What changes a day after it was worked out: sweeps stored since, with their time before that (another machine, a clock set back), and
+what counts in hindsight: a source's age limit, how its offers are described, imported points. The latter makes a source's rollups
+anew. Days before the horizon of a prune cannot be worked out again and stay as they are, and so does a source that is configured no
+more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from threading import Event
+
+from sqlalchemy import Connection, Engine, delete, func, insert, select, update
+from sqlmodel import SQLModel
+
+from tracker.book import IMPORTED
+from tracker.config import HOUR_S, Source
+from tracker.database import reading, writing
+from tracker.derived_tables import RollupDay as RollupDay  # registers the tables
+from tracker.listing import OFFER, OFFER_POINT, SWEEP
+from tracker.points import insert_new
+from tracker.postgres import serialize
+from tracker.rollup.models import Subject, first_decision, model_days, subjects
+from tracker.rollup.offers import Figures, Group, source_days
+from tracker.rollup.spans import DAY_MS
+from tracker.rows import to_ms
+
+_TABLES = SQLModel.metadata.tables
+GROUP, DAY, MODEL, STATE = (_TABLES[name] for name in ("rollup_group", "rollup_day", "rollup_model", "rollup_state"))
+MODELS = ""  # the state of the models' rollups
+PRUNED = "pruned"  # no source: how far points were taken away
+SPAN_DAYS = 7  # worked out at once: what is held in memory
+LATE_MS = 15 * 60 * 1000  # what another process may still store with a time before ours
+
+
+def roll_up(db: Engine, sources: Mapping[str, Source], now: datetime, *, rebuild: bool = False, stop: Event | None = None) -> int:
+    """Bring every rollup up to ``now``; ``rebuild``: all of them anew. Returns the number of rows worked out.
+
+    One transaction is some days of one source, so that sweeps wait little; ``stop`` ends it after one of them.
+    """
+    with reading(db) as connection:
+        known = connection.execute(select(OFFER.c.source).distinct().order_by(OFFER.c.source)).scalars().all()
+    written = 0
+    for source in (name for name in known if name in sources or name.startswith(IMPORTED)):
+        anew, done = rebuild, False
+        while not done and not (stop is not None and stop.is_set()):
+            with writing(db) as connection:
+                serialize(connection, f"rollup {source}")
+                rows, done = _source(connection, source, _limit(sources, source), to_ms(now), anew)
+            anew, written = False, written + rows
+    with writing(db) as connection:
+        serialize(connection, "rollup models")
+        return written + _models(connection, sources, to_ms(now), rebuild)
+
+
+def _limit(sources: Mapping[str, Source], source: str) -> int | None:
+    """Age limit in ms; None for imported rows, which have none."""
+    return None if source.startswith(IMPORTED) else round(sources[source].settings.max_age_hours * HOUR_S * 1000)
+
+
+def pruned_before(connection: Connection) -> int:
+    """The first day (since 1970) whose points are all there."""
+    found = connection.scalar(select(STATE.c.until).where(STATE.c.source == PRUNED))
+    return 0 if found is None else -(-int(found) // DAY_MS)
+
+
+def _source(connection: Connection, source: str, limit: int | None, now: int, anew: bool) -> tuple[int, bool]:
+    """Work out the next days; returns the number of rows, and whether those were the last ones."""
+    state = connection.execute(select(STATE).where(STATE.c.source == source)).first()
+    if anew or state is None or state.basis != _basis(connection, source, limit, state.offer):
+        first = _first_day(connection, source)
+    else:
+        first = min(state.until - LATE_MS, _oldest_since(connection, source, state.sweep), now - LATE_MS) // DAY_MS
+    first = max(first, pruned_before(connection))
+    last = min(first + SPAN_DAYS - 1, now // DAY_MS)
+    mine = DAY.c.group_id.in_(select(GROUP.c.id).where(GROUP.c.source == source))
+    connection.execute(delete(DAY).where(mine, DAY.c.day >= first))
+    rows = _store(connection, source, source_days(connection, source, limit, first, last, now))
+    newest = connection.scalar(select(func.max(OFFER.c.id)).where(OFFER.c.source == source)) or 0
+    until = min(now, (last + 1) * DAY_MS)
+    _note(connection, source, until, newest, _basis(connection, source, limit, newest))
+    return rows, until == now
+
+
+def _basis(connection: Connection, source: str, limit: int | None, newest_offer: int) -> str:
+    """Digest of what a source's past days depend on beside its points and sweeps. Offers that came since are in no past day."""
+    told = select(OFFER.c.id, OFFER.c.is_slice, OFFER.c.price_kind).where(OFFER.c.source == source, OFFER.c.id <= newest_offer)
+    digest = hashlib.sha256(repr((limit, [tuple(row) for row in connection.execute(told.order_by(OFFER.c.id))])).encode())
+    if limit is None:
+        mine = select(OFFER.c.id).where(OFFER.c.source == source)
+        points = connection.scalar(select(func.count()).select_from(OFFER_POINT).where(OFFER_POINT.c.offer_id.in_(mine)))
+        digest.update(str(points).encode())
+    return digest.hexdigest()
+
+
+def _oldest_since(connection: Connection, source: str, sweep: int) -> int:
+    """The earliest moment of the sweeps stored after that one, in ms."""
+    found = connection.scalar(select(func.min(SWEEP.c.at)).where(SWEEP.c.source == source, SWEEP.c.id > sweep))
+    return 2**62 if found is None else int(found)
+
+
+def _first_day(connection: Connection, source: str) -> int:
+    mine = select(OFFER.c.id).where(OFFER.c.source == source)
+    found = connection.scalar(select(func.min(OFFER_POINT.c.at)).where(OFFER_POINT.c.offer_id.in_(mine)))
+    return 0 if found is None else int(found) // DAY_MS
+
+
+def _store(connection: Connection, source: str, figures: Mapping[tuple[Group, int], Figures]) -> int:
+    ids = _groups(connection, source, {group for group, _ in figures})
+    rows = [
+        {"group_id": ids[group], "day": day, **{name: getattr(of, name) for name in Figures.__slots__}}
+        for (group, day), of in figures.items()
+    ]
+    if rows:
+        connection.execute(insert(DAY), rows)
+    return len(rows)
+
+
+def _groups(connection: Connection, source: str, wanted: set[Group]) -> dict[Group, int]:
+    """Ids of the groups; those that are new are added."""
+    names = ("provider", "gpu", "gpu_count", "tier", "currency")
+    query = select(GROUP.c.id, *(GROUP.c[name] for name in names)).where(GROUP.c.source == source)
+    known = {(provider, gpu, count, tier, money): id_ for id_, provider, gpu, count, tier, money in connection.execute(query)}
+    if new := [{"source": source, **dict(zip(names, group, strict=True))} for group in sorted(wanted - known.keys())]:
+        connection.execute(insert_new(connection, GROUP), new)
+        return _groups(connection, source, set())
+    return known
+
+
+def _note(connection: Connection, source: str, until: int, offer: int, basis: str) -> None:
+    sweep = connection.scalar(select(func.max(SWEEP.c.id)).where(SWEEP.c.source == source)) or 0
+    row = {"until": until, "sweep": sweep, "offer": offer, "basis": basis}
+    if connection.execute(update(STATE).where(STATE.c.source == source).values(**row)).rowcount == 0:
+        connection.execute(insert(STATE).values(source=source, **row))
+
+
+# --- models ---------------------------------------------------------------------------------------------------------------
+
+
+def _models(connection: Connection, sources: Mapping[str, Source], now: int, rebuild: bool) -> int:
+    """A decision is never changed in hindsight, but one of yesterday may still end by a price that grew old."""
+    until = None if rebuild else connection.scalar(select(STATE.c.until).where(STATE.c.source == MODELS))
+    written = 0
+    for subject in subjects(connection):
+        first = first_decision(connection, subject) if until is None else min(until, now) // DAY_MS - 1
+        written += _model(connection, sources, subject, max(first, pruned_before(connection)), now)
+    _note(connection, MODELS, now, 0, "")
+    return written
+
+
+def _model(connection: Connection, sources: Mapping[str, Source], subject: Subject, first: int, now: int) -> int:
+    of = (MODEL.c[name] == value for name, value in zip(("model", "workload", "policy"), subject, strict=True))
+    connection.execute(delete(MODEL).where(*of, MODEL.c.day >= first))
+    rows = model_days(connection, sources, subject, first, now // DAY_MS, now)
+    if rows:
+        connection.execute(insert(MODEL), rows)
+    return len(rows)
