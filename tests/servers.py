@@ -6,7 +6,7 @@ import json
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any, Self
@@ -60,7 +60,9 @@ class Program:
 class Prometheus(Program):
     """A Prometheus that scrapes ``target`` (host:port) every second, or does what ``config`` says. It answers until ``close``."""
 
-    def __init__(self, program: Path, home: Path, target: str = "", *, config: Path | None = None, port: int = 0) -> None:
+    def __init__(
+        self, program: Path, home: Path, target: str = "", *, config: Path | None = None, port: int = 0, flags: Sequence[str] = ()
+    ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.url = f"http://127.0.0.1:{port or free_port()}"
         if config is None:
@@ -70,7 +72,7 @@ class Prometheus(Program):
             config.write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
         command = [
             str(program), f"--config.file={config}", f"--storage.tsdb.path={home / 'data'}",
-            f"--web.listen-address={self.url.removeprefix('http://')}", "--log.level=warn",
+            f"--web.listen-address={self.url.removeprefix('http://')}", "--log.level=warn", *flags,
         ]  # fmt: skip
         super().__init__(home, command)
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import heapq
+import tempfile
+from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +30,8 @@ from tracker.points import add_dimensions, insert_new
 from tracker.postgres import serialize
 from tracker.rows import OfferRow, RateRow, columns, from_ms, identity, row_from, to_ms, unscaled
 from tracker.tables import RATE_SCALE, RENT_SCALE
+
+LINES_AT_ONCE = 20_000  # of an export, held in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,41 +153,60 @@ def export_book(db: Engine, folder: Path, at: datetime | None = None) -> tuple[i
         raise BookFileError(f"{folder}: is a file; name a folder for offers.csv and rates.csv")
     folder.mkdir(parents=True, exist_ok=True)
     with reading(db) as connection:
-        moment = None if at is None else as_known(connection, at)
-        covered = _covered(connection, moment)
-        offers = [_offer_cells(run) for run in _runs(connection, OFFERS, covered, moment)]
-        rates = [_rate_cells(run) for run in _runs(connection, RATES, covered, moment)]
-    _write(folder / "offers.csv", OFFER_COLUMNS, offers)
-    _write(folder / "rates.csv", RATE_COLUMNS, rates)
-    return len(offers), len(rates)
+        with closing(runs_of(connection, OFFERS, at)) as runs:
+            offers = _write(folder / "offers.csv", OFFER_COLUMNS, map(_offer_cells, runs))
+        with closing(runs_of(connection, RATES, at)) as runs:
+            rates = _write(folder / "rates.csv", RATE_COLUMNS, map(_rate_cells, runs))
+    return offers, rates
 
 
-def _write(path: Path, header: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
-    """Rows in a stable order, so that equal books are equal files; replaced whole, never half written."""
-    ordered = sorted(rows, key=lambda row: [str(row[name]) for name in header])
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, header, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(ordered)
+def _write(path: Path, header: Sequence[str], rows: Iterable[Mapping[str, object]]) -> int:
+    """Rows in a stable order, so that equal books are equal files; replaced whole, never half written. Returns how many."""
+    temporary, count = path.with_name(path.name + ".part"), 0
+    with ExitStack() as stack, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        for cells in _sorted(([str(row[name]) for name in header] for row in rows), stack):
+            writer.writerow(cells)
+            count += 1
     temporary.replace(path)
+    return count
 
 
-def _covered(connection: Connection, moment: Moment | None) -> dict[str, list[int]]:
-    """Moments each source was covered whole by then, ascending."""
-    moments: dict[str, list[int]] = {}
+def _sorted(lines: Iterator[list[str]], stack: ExitStack) -> Iterator[list[str]]:
+    """Lines in order; so many at a time are held in memory, the others wait in temporary files until ``stack`` ends."""
+    parts: list[Iterator[list[str]]] = []
+    while part := sorted(islice(lines, LINES_AT_ONCE)):
+        if len(part) < LINES_AT_ONCE:
+            parts.append(iter(part))
+            break
+        file = stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8", newline=""))  # noqa: SIM115 - stack closes it
+        csv.writer(file).writerows(part)
+        file.seek(0)
+        parts.append(csv.reader(file))
+    return heapq.merge(*parts)
+
+
+def runs_of(connection: Connection, kind: Kind, at: datetime | None = None) -> Generator[Dated, None, None]:
+    """Every stretch of equal values of every offer or rate known at ``at``, with its first and last sighting and its end. Close it."""
+    moment = None if at is None else as_known(connection, at)
+    return _runs(connection, kind, _covered(connection, moment), moment)
+
+
+def _covered(connection: Connection, moment: Moment | None) -> dict[str, array[int]]:
+    """Moments each source was covered whole by then, ascending; eight bytes each, for there is one a sweep."""
+    moments: dict[str, array[int]] = {}
     query = (
         select(SWEEP.c.source, SWEEP.c.at).where(SWEEP.c.complete.is_(True), SWEEP.c.status.in_(("ok", "unchanged"))).order_by(SWEEP.c.at)
     )
     if moment is not None:
         query = query.where(SWEEP.c.at <= to_ms(moment.at))
-    for source, at in connection.execute(query):
-        moments.setdefault(source, []).append(at)
+    for source, at in connection.execute(query.execution_options(yield_per=LINES_AT_ONCE)):
+        moments.setdefault(source, array("q")).append(at)
     return moments
 
 
-def _runs(connection: Connection, of: Kind, covered: Mapping[str, Sequence[int]], moment: Moment | None) -> Iterator[Dated]:
-    """Every stretch of equal values of every offer or rate, with its first and last sighting and its end."""
+def _runs(connection: Connection, of: Kind, covered: Mapping[str, Sequence[int]], moment: Moment | None) -> Generator[Dated, None, None]:
     dimension, point, link, kind = of.dimension, of.point, of.link, of.row
     query = (
         select(dimension, *(point.c[n] for n in kind.VALUES), point.c.at.label("moment"), gone_column(point).label("is_gone"))
@@ -191,14 +217,15 @@ def _runs(connection: Connection, of: Kind, covered: Mapping[str, Sequence[int]]
         query = query.where(point.c.at <= to_ms(moment.at), *known_by(connection, of, moment))
     unseen = absences_of(connection, of)
     open_run: tuple[RowMapping, int, int] | None = None  # found, since, last own sighting
-    for found in connection.execute(query).mappings():
-        same_offer = open_run is not None and open_run[0]["id"] == found["id"]
-        if open_run is not None and same_offer and not found["is_gone"] and _equal(kind, open_run[0], found):
-            open_run = (open_run[0], open_run[1], found["moment"])
-            continue
-        if open_run is not None:
-            yield _run(kind, open_run, found if same_offer else None, covered, unseen.get(open_run[0]["id"], ()))
-        open_run = None if found["is_gone"] else (found, found["moment"], found["moment"])
+    with connection.execute(query.execution_options(yield_per=LINES_AT_ONCE)) as points:
+        for found in points.mappings():
+            same_offer = open_run is not None and open_run[0]["id"] == found["id"]
+            if open_run is not None and same_offer and not found["is_gone"] and _equal(kind, open_run[0], found):
+                open_run = (open_run[0], open_run[1], found["moment"])
+                continue
+            if open_run is not None:
+                yield _run(kind, open_run, found if same_offer else None, covered, unseen.get(open_run[0]["id"], ()))
+            open_run = None if found["is_gone"] else (found, found["moment"], found["moment"])
     if open_run is not None:
         yield _run(kind, open_run, None, covered, unseen.get(open_run[0]["id"], ()))
 

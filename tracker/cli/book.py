@@ -1,4 +1,4 @@
-"""``export book``, ``import book`` and ``import history``."""
+"""``import book`` and ``import history``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tracker.bookstore import export_book, import_book
+from tracker.bookstore import import_book
 from tracker.cli.session import Json, print_json, say, session
 from tracker.database import only_daemon
 from tracker.history.load import KINDS, HistoryReport, import_history
@@ -18,28 +18,10 @@ Folder = Annotated[Path, typer.Argument(help="Folder of offers.csv and rates.csv
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
-    exports = typer.Typer(no_args_is_help=True, help="Write the book to files.")
     imports = typer.Typer(no_args_is_help=True, help="Read a book from files.")
-    exports.command("book")(export_to)
     imports.command("book")(import_from)
     imports.command("history")(import_series)
-    exports.callback()(_group)  # keeps "book" a word of its own while it is the only one
-    app.add_typer(exports, name="export")
     app.add_typer(imports, name="import")
-
-
-def _group() -> None:
-    """What to move."""
-
-
-def export_to(folder: Folder, as_json: Json = False) -> None:
-    """Write every price known by now, or by --at, with the time it was seen as offers.csv and rates.csv."""
-    here = session()
-    offers, rates = export_book(here.db, folder, here.now)
-    if as_json:
-        print_json({"folder": str(folder), "offers": offers, "rates": rates})
-    else:
-        say(f"{offers} offer rows and {rates} rate rows written to {folder}")
 
 
 def import_from(folder: Folder, as_json: Json = False) -> None:

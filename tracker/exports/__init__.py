@@ -1,0 +1,1 @@
+"""The book and its history for other programs: tables (CSV, JSON lines, Parquet) and Prometheus's past (OpenMetrics)."""

@@ -1,0 +1,63 @@
+"""When answers may change: between two such moments the book of one is the book of the other, so that it is read once."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, time, timedelta
+
+from sqlalchemy import Connection, select
+
+from engine.offers import GpuOffer
+from engine.rates import TokenRate
+from tracker.asof import BACKDATED
+from tracker.book import Listed
+from tracker.exchange import FX, PUBLISHED
+from tracker.listing import OFFER, RATE, RATE_POINT, SWEEP, UNSEEN
+from tracker.rows import from_ms, to_ms
+from tracker.snapshot import Snapshot
+from tracker.world import World
+
+ROWS_AT_ONCE = 10_000
+_INSTANT = timedelta(milliseconds=1)
+
+
+class Changes:
+    """Moments at which something was stored or learnt, or a dated price began or ended, ascending; and those of each day at which
+    exchange rates change. Asked with moments that never go back."""
+
+    def __init__(self, connection: Connection, start: datetime) -> None:
+        self._ahead = heapq.merge(_swept(connection, start), _others(connection, start))
+        self._next = next(self._ahead, None)
+
+    def after(self, at: datetime) -> datetime:
+        """The first one after ``at``: less than a day later."""
+        while self._next is not None and self._next <= at:
+            self._next = next(self._ahead, None)
+        published = datetime.combine(at.date(), PUBLISHED)
+        daily = published if at < published else datetime.combine(at.date() + timedelta(days=1), time(tzinfo=UTC))
+        return daily if self._next is None else min(daily, self._next)
+
+
+def _swept(connection: Connection, start: datetime) -> Iterator[datetime]:
+    query = select(SWEEP.c.at).where(SWEEP.c.at > to_ms(start)).order_by(SWEEP.c.at).execution_options(yield_per=ROWS_AT_ONCE)
+    return (from_ms(at) for at in connection.scalars(query))
+
+
+def _others(connection: Connection, start: datetime) -> Iterator[datetime]:
+    """Announced prices, prices that a person accepted between sweeps, and what was learnt later than it was true."""
+    found: set[int] = set()
+    for column in (OFFER.c.valid_from, RATE.c.valid_from, RATE_POINT.c.valid_to, UNSEEN.c.since, BACKDATED.c.known_at, FX.c.known_at):
+        found.update(connection.scalars(select(column).where(column > to_ms(start)).distinct()))
+    began = connection.scalar(select(SWEEP.c.recorded_at).order_by(SWEEP.c.id).limit(1))
+    if began is not None and began > start:
+        found.add(to_ms(began))
+    return (from_ms(at) for at in sorted(found))
+
+
+def stale_after(snapshot: Snapshot, world: World) -> datetime:
+    """The first moment at which a price that is fresh in ``snapshot`` is not any more, if nothing is collected until then."""
+    limits = {name: timedelta(hours=source.settings.max_age_hours) for name, source in world.config.sources.items()}
+    sides: tuple[Sequence[Listed[GpuOffer] | Listed[TokenRate]], ...] = (snapshot.book.offers, snapshot.book.price_lists)
+    moments = [entry.seen_at + limits[entry.value.source] + _INSTANT for side in sides for entry in side if entry.fresh]
+    return min(moments, default=datetime.max.replace(tzinfo=UTC))

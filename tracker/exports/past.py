@@ -1,0 +1,151 @@
+"""What ``/metrics`` would have said at each step of a range, as runs of equal values: nothing where nothing fresh was known.
+
+Answers are worked out from what was known then, with today's facts and settings. Runs of a series are short where prices rest, so
+that years need little room: open ones in memory, one a series, closed ones in a temporary file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Engine
+
+from tracker.database import reading
+from tracker.exports.moments import Changes, stale_after
+from tracker.exposition import Family
+from tracker.metric_table import PREFIX
+from tracker.metrics import families
+from tracker.moments import NoSuchTime
+from tracker.recompute import Sizer, snapshot_of
+from tracker.snapshot import Snapshot
+from tracker.world import World
+
+# What the book can tell of any moment. The others are about the running program, or known of today only.
+KNOWN_THEN = (
+    "best_setup_usd_per_hour", "best_setup_info", "best_setup_tight", "setup_usd_per_hour", "self_host_usd_per_mtok",
+    "self_host_usd_per_month", "api_usd_per_mtok", "api_info", "api_usd_per_month", "break_even_tokens_per_month",
+    "break_even_utilization_ratio", "break_even_feasible", "break_even_info", "token_rate_usd_per_mtok", "rental_usd_per_gpu_hour",
+    "rental_median_usd_per_gpu_hour", "rental_offers", "fx_units_per_usd", "source_last_success_timestamp_seconds",
+    "source_last_attempt_timestamp_seconds", "source_rows", "source_rejected_rows", "source_rejected_rows_by_reason",
+    "source_sweep_duration_seconds", "disagreement_ratio", "book_timestamp_seconds", "source_sweeps", "source_failures",
+)  # fmt: skip
+
+Labels = tuple[tuple[str, str], ...]
+Sample = tuple[str, Labels]  # family, labels
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Equal values of one series at every step from ``first`` to ``last``, both inclusive."""
+
+    labels: Labels
+    first: int
+    last: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Moments from ``start`` on, before ``end``, ``step`` apart."""
+
+    start: datetime
+    end: datetime
+    step: timedelta
+
+    def __post_init__(self) -> None:
+        if self.step <= timedelta(0):
+            raise NoSuchTime("the step must be longer than nothing")
+        if self.end <= self.start:
+            raise NoSuchTime(f"the range ends ({self.end:%Y-%m-%d %H:%M}) before it begins ({self.start:%Y-%m-%d %H:%M})")
+
+    def __len__(self) -> int:
+        return -((self.start - self.end) // self.step)
+
+    def at(self, number: int) -> datetime:
+        """The moment of a step."""
+        return self.start + number * self.step
+
+
+class Past:
+    """The runs of every series over a range, kept in a file that ends with ``close``."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="breakeven-export-")
+        self._runs = sqlite3.connect(Path(self._folder.name) / "runs.db", isolation_level=None)
+        for pragma in ("journal_mode=OFF", "synchronous=OFF"):  # of use to this run alone
+            self._runs.execute(f"PRAGMA {pragma}")
+        self._runs.execute(
+            "create table run (series integer, first integer, last integer, value real, primary key (series, first)) without rowid"
+        )
+        self._runs.execute("begin")
+        self._ids: dict[Sample, int] = {}
+        self._open: dict[Sample, Run] = {}
+        self.families: dict[str, Family] = {}
+        self.samples = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._runs.close()
+        self._folder.cleanup()
+
+    def note(self, values: dict[Sample, float], first: int, last: int) -> None:
+        """Every series had these values, and no other series any, from step ``first`` to ``last``."""
+        self.samples += len(values) * (last - first + 1)
+        before, self._open = self._open, {}
+        for sample, value in values.items():
+            run = before.pop(sample, None)
+            if run is not None and run.value == value:
+                self._open[sample] = Run(run.labels, run.first, last, value)
+                continue
+            self._open[sample] = Run(sample[1], first, last, value)
+            if run is not None:
+                self._close(sample, run)
+        for sample, run in before.items():
+            self._close(sample, run)
+
+    def _close(self, sample: Sample, run: Run) -> None:
+        number = self._ids.setdefault(sample, len(self._ids))
+        self._runs.execute("insert into run values (?, ?, ?, ?)", (number, run.first, run.last, run.value))
+
+    def series(self, family: str) -> Iterator[Run]:
+        """The runs of a family, series by series, each ascending."""
+        for sample, run in self._open.items():
+            self._close(sample, run)
+        self._open.clear()
+        for labels, number in sorted((labels, number) for (name, labels), number in self._ids.items() if name == family):
+            for first, last, value in self._runs.execute("select first, last, value from run where series = ? order by first", (number,)):
+                yield Run(labels, first, last, value)
+
+
+def record(past: Past, db: Engine, world: World, steps: Steps) -> None:
+    """Work out every step of the range."""
+    sizer, number, count = Sizer(world), 0, len(steps)
+    with reading(db) as connection, reading(db) as ahead:
+        changes = Changes(ahead, steps.start)
+        while number < count:
+            at = steps.at(number)
+            snapshot = snapshot_of(connection, world, sizer, at)
+            until = min(changes.after(at), stale_after(snapshot, world))
+            following = min(count, max(number + 1, -((steps.start - until) // steps.step)))
+            past.note(_values(past, snapshot), number, following - 1)
+            number = following
+
+
+def _values(past: Past, snapshot: Snapshot) -> dict[Sample, float]:
+    """What ``/metrics`` says of a snapshot, as far as it can be told of any moment."""
+    found: dict[Sample, float] = {}
+    for family in families(snapshot):
+        if family.name.removeprefix(PREFIX) in KNOWN_THEN:
+            past.families.setdefault(family.name, replace(family, samples=()))
+            for values, number in family.samples:
+                found[family.name, tuple(zip(family.labels, values, strict=True))] = number
+    return found
