@@ -24,7 +24,7 @@ RULES = sorted((PROMETHEUS / "rules").glob("*.yml"))
 WAITS = {"5m": "1s", "1h": "1s", "2h": "1s"}  # for:
 KEPT = {"30m": "6s", "1h": "2s"}  # keep_firing_for:
 WINDOWS = {"[1h]": "[8s]", "[1d]": "[12s]", "[1d] offset 7d": "[6s] offset 6s"}
-LIMITS = {"> 600": "> 4", "> 3 * 3600": "> 20"}  # seconds in an expression
+LIMITS = {"> 600": "> 4", "> 1800": "> 4", "> 3 * 3600": "> 20", "> 10e9": "> 24e6"}  # seconds, and bytes, in an expression
 ROUTING = {"30s": "200ms", "5m": "200ms", "2h": "1h", "12h": "1h", "4d": "1h"}  # Alertmanager's waits and repeats
 
 
@@ -88,7 +88,7 @@ def hurried_rules(text: str) -> str:
     text = re.sub(r"(?<= for: )(\w+)", lambda found: WAITS[found[1]], text)
     text = re.sub(r"(?<= keep_firing_for: )(\w+)", lambda found: KEPT[found[1]], text)
     text = re.sub(r"\[\d+[smhdw]\](?: offset \d+[smhdw])?", lambda found: WINDOWS[found[0]], text)
-    text = re.sub(r"> \d+(?: \* \d+)?(?=$)", lambda found: LIMITS[found[0]] if found[0] != "> 0" else found[0], text, flags=re.M)
+    text = re.sub(r"> \d+(?:e\d+)?(?: \* \d+)?(?=$)", lambda found: LIMITS[found[0]] if found[0] != "> 0" else found[0], text, flags=re.M)
     return text
 
 

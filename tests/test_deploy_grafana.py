@@ -310,7 +310,6 @@ KIMI = "kimi-k3.1-pro"
 CHOSEN = {"model": KIMI, "workload": "agent-turns", "policy": "studiotv"}
 FETCH = '[fetch]\nuser_agent = "breakeven-tests"\ndeadline_s = 10\nread_timeout_s = 5\nattempts = 1\nhost_spacing_s = 0\n'
 BASELINE = f'[baseline]\n"{KIMI}" = 60.725\nmuse-spark-open = 13.88\n'  # 48.58 is 80 % of it; and what is rented already
-HOOK = {"BREAKEVEN_WEBHOOK_URL": "http://127.0.0.1:9/"}  # so that there is somewhere to send to
 MTOK = "usd_per_mtok_at_utilization"
 Labels = tuple[str, ...]
 
@@ -350,7 +349,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         upstream.add(openrouter.PATH, b"", lasting_fault="status:500")
         upstream.add(runpod.PATH, runpod_answer({"NVIDIA B300 SXM6 AC": "6.94", "NVIDIA H200": "3.59", "A GPU": "1"}), method="POST")
         write_user_config(home / "config", upstream.url, tracker=FETCH + BASELINE)
-        daemon = running.enter_context(Running(home, env=HOOK))
+        daemon = running.enter_context(Running(home))
         port, target = free_port(), daemon.url.removeprefix("http://")
         hosts = {"tracker:10733": target, "localhost:9090": f"127.0.0.1:{port}", "alertmanager:9093": "127.0.0.1:9"}
         config = place_prometheus(home / "prometheus", hosts, hurried=True)

@@ -7,7 +7,9 @@ A fault is what can go wrong in the world: upstream answers, the database, the d
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -26,8 +28,10 @@ from scrapers import runpod
 from scrapers.scaleway import PATH, ZONES
 
 pytestmark = pytest.mark.real
+RECEIVERS = ("on-call", "team", "budget")
+AGAIN = "/again"  # where a second source of RunPod's prices asks
 SOURCES = ("runpod", "scaleway", "genai_prices", "ecb")
-B300, H200 = "NVIDIA B300 SXM6 AC", "NVIDIA H200"
+B300, H200, SMALL = "NVIDIA B300 SXM6 AC", "NVIDIA H200", "NVIDIA GeForce RTX 4090"  # of the last, no number holds a model
 TRACKER = """[fetch]
 user_agent = "breakeven-tests"
 deadline_s = 2
@@ -36,6 +40,22 @@ attempts = 1
 host_spacing_s = 0
 [recompute]
 every_s = 1
+[baseline]
+muse-spark-open = 13.88
+"""
+ALERTS = """[rules.stale-source]
+kind = "source_stale"
+sweeps = 1
+cooldown_hours = 0
+urgent = true
+"""
+SECOND = """
+[runpod_again]
+kind = "rent"
+module = "runpod"
+base_url = "{url}"
+interval_minutes = 0.04
+max_age_hours = 0.005
 """
 # muse-spark-open on 2 B300 at 6.94 costs 13.88 x 730 = 10,132.40 a month, at 5.90 it is 8,614.00; twice the requests of seed 002's
 # 20 engineers cost 2 x 4,599 = 9,198 at the API. So the verdict turns between the two prices, which are 15 % apart.
@@ -76,6 +96,7 @@ class Stack:
         return {
             (seen.path.removeprefix("/"), alert["status"], alert["labels"]["alertname"], about(alert["labels"]))
             for seen in list(self.hook.seen)
+            if seen.path.removeprefix("/") in RECEIVERS
             for alert in seen.json()["alerts"]
         }
 
@@ -101,13 +122,18 @@ class Stack:
 
     def start_daemon(self) -> None:
         self.daemon.__exit__()
-        self.daemon = Running(self.home, "--port", str(self.port))
+        self.daemon = Running(self.home, "--port", str(self.port), env=messages_to(self.hook))
         self.daemon.wait_for("collecting")
 
     def serve_rent(self, price: str, *strangers: str) -> None:
         """B300 at the price, and GPUs whose names nobody knows."""
-        prices = {B300: price, H200: "3.59"} | dict.fromkeys(strangers, "1.00")
+        prices = {B300: price, H200: "3.59", SMALL: "0.50"} | dict.fromkeys(strangers, "1.00")
         self.upstream.add(runpod.PATH, runpod_answer(prices), method="POST")
+
+
+def messages_to(hook: Upstream) -> dict[str, str]:
+    """Where the daemon's own alerts go."""
+    return {"BREAKEVEN_WEBHOOK_URL": f"{hook.url}/messages"}
 
 
 def about(labels: Mapping[str, str]) -> str:
@@ -121,12 +147,17 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     program, manager = find_program("prometheus"), find_program("prometheus-alertmanager")
     with ExitStack() as running:
         upstream, hook = running.enter_context(Upstream()), running.enter_context(Upstream())
-        for receiver in ("on-call", "team", "budget"):
+        for receiver in (*RECEIVERS, "messages"):
             hook.add(f"/{receiver}", b"", method="POST")
         serve_market(upstream)
+        upstream.add(runpod.PATH, runpod_answer({B300: USUAL, H200: "3.59", SMALL: "0.50"}), method="POST")
+        upstream.add(AGAIN + runpod.PATH, runpod_answer({SMALL: "0.50"}), method="POST")
         upstream.add(PATH.format(zone=ZONES[0]), b"", lasting_fault="status:500")
         write_user_config(home / "config", upstream.url, tracker=TRACKER, sources=SOURCES, interval_minutes=0.04, max_age_hours=0.005)
         (home / "config" / "workloads.toml").write_text(WORKLOAD, encoding="utf-8")
+        (home / "config" / "alerts.toml").write_text(ALERTS, encoding="utf-8")
+        with (home / "config" / "sources.toml").open("a", encoding="utf-8") as sources:
+            sources.write(SECOND.format(url=upstream.url + AGAIN))
         ports = {name: free_port() for name in ("daemon", "shipped", "hurried", "alertmanager")}
         config = place_alertmanager(home / "alertmanager", hook.url)
         alertmanager = running.enter_context(Alertmanager(manager, home / "alertmanager", config, port=ports["alertmanager"]))
@@ -138,7 +169,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
             }  # fmt: skip
             config = place_prometheus(home / name, where, hurried=name == "hurried")
             servers[name] = running.enter_context(Prometheus(program, home / f"{name}-data", config=config, port=ports[name]))
-        daemon = Running(home, "--port", str(ports["daemon"]))
+        daemon = Running(home, "--port", str(ports["daemon"]), env=messages_to(hook))
         found = Stack(home=home, upstream=upstream, hook=hook, port=ports["daemon"], daemon=daemon, alertmanager=alertmanager, **servers)
         running.callback(lambda: found.daemon.__exit__())
         daemon.wait_for("collecting")
@@ -188,6 +219,69 @@ def cheaper_rent(stack: Stack) -> Iterator[None]:
 
 
 @contextmanager
+def rents_that_jump(stack: Stack) -> Iterator[None]:
+    """Everything asks a multiple, and another one every second: nothing is seen twice, so all of it waits in quarantine."""
+    over = threading.Event()
+
+    def jump() -> None:
+        for number in itertools.count():
+            if over.is_set():
+                return
+            times = (3, 7)[number % 2] + number / 10
+            prices = {B300: f"{times * 6.94:.2f}", H200: f"{times * 3.59:.2f}", SMALL: "0.50"}
+            stack.upstream.add(runpod.PATH, runpod_answer(prices), method="POST")
+            over.wait(1)
+
+    jumping = threading.Thread(target=jump)
+    jumping.start()
+    with mended(stack):
+        try:
+            yield
+        finally:
+            over.set()
+            jumping.join()
+
+
+@contextmanager
+def sources_that_differ(stack: Stack) -> Iterator[None]:
+    stack.upstream.add(AGAIN + runpod.PATH, runpod_answer({SMALL: "0.80"}), method="POST")
+    try:
+        yield
+    finally:
+        stack.upstream.add(AGAIN + runpod.PATH, runpod_answer({SMALL: "0.50"}), method="POST")
+
+
+@contextmanager
+def nobody_takes_messages(stack: Stack) -> Iterator[None]:
+    """A source goes stale, and the daemon's message about it is not taken; it tries again half a minute later."""
+    stack.hook.add("/messages", b"", method="POST", lasting_fault="status:500")
+    with one_source_down(stack):
+        try:
+            yield
+        finally:
+            stack.hook.add("/messages", b"", method="POST")
+
+
+@contextmanager
+def ballast_in_the_database(stack: Stack) -> Iterator[None]:
+    change(stack, "create table ballast as select zeroblob(32000000) as weight")
+    try:
+        yield
+    finally:
+        change(stack, "drop table ballast", "vacuum")
+
+
+@contextmanager
+def a_table_gone(stack: Stack) -> Iterator[None]:
+    """Alerts cannot be judged: the database answers with an error at every recompute."""
+    change(stack, "alter table alert_state rename to alert_state_gone")
+    try:
+        yield
+    finally:
+        change(stack, "alter table alert_state_gone rename to alert_state")
+
+
+@contextmanager
 def mended(stack: Stack) -> Iterator[None]:
     """Afterwards RunPod asks the usual prices again."""
     try:
@@ -222,6 +316,13 @@ def another_program_on_its_port(stack: Stack) -> Iterator[None]:
         yield
 
 
+def change(stack: Stack, *statements: str) -> None:
+    connection = sqlite3.connect(stack.home / "data" / "breakeven.db", timeout=20, isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
 def damage(stack: Stack, tier: str, becomes: str) -> None:
     which = "select id from offer where tier = ? and source not in ('runpod', 'scaleway') order by id limit 1"
     connection = sqlite3.connect(stack.home / "data" / "breakeven.db", timeout=20)
@@ -241,6 +342,7 @@ FAULTS: list[tuple[Fault, list[tuple[str, str, str]]]] = [
             ("budget", "BreakevenBestSetupCheaper", MUSE),
             ("budget", "BreakevenBestSetupCheaper", KIMI),
             ("budget", "BreakevenSelfHostCheaper", MUSE),
+            ("budget", "BreakevenRunningSetupDear", MUSE),
         ],
     ),
     (names_nobody_knows, [("team", "BreakevenRejectedRowsGrowing", "runpod")]),
@@ -260,6 +362,11 @@ FAULTS: list[tuple[Fault, list[tuple[str, str, str]]]] = [
             (SUPPRESSED, "BreakevenSourceStale", "runpod"),
         ],
     ),
+    (rents_that_jump, [("team", "BreakevenQuarantineGrowing", "runpod")]),
+    (sources_that_differ, [("team", "BreakevenSourcesDisagree", "")]),
+    (ballast_in_the_database, [("team", "BreakevenDatabaseLarge", "")]),
+    (a_table_gone, [("on-call", "BreakevenTrouble", "")]),
+    (nobody_takes_messages, [("team", "BreakevenOutboxStuck", "")]),
     (a_row_nobody_can_read, [("on-call", "BreakevenSnapshotOld", "")]),
     (the_daemon_gone, [("on-call", "BreakevenDown", "")]),
     (another_program_on_its_port, [("on-call", "BreakevenNoSnapshot", "")]),
