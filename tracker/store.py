@@ -9,7 +9,7 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from sqlalchemy import Connection, Engine, RowMapping, func, insert, select
@@ -37,7 +37,8 @@ from tracker.points import Outcome, write_rows
 from tracker.points import add_dimensions as add_dimensions
 from tracker.points import insert_new as insert_new
 from tracker.postgres import serialize
-from tracker.rows import OfferRow, RateRow, identity, to_ms
+from tracker.repeated import NEW, repeat_of
+from tracker.rows import OfferRow, RateRow, identities, to_ms
 
 _TABLES = SQLModel.metadata.tables
 PAGE, UNMAPPED = _TABLES["page"], _TABLES["unmapped"]
@@ -77,6 +78,7 @@ class Kept:
     quarantined: int = 0
     conflicts: int = 0
     warned: Counter[str] = field(default_factory=Counter)
+    digest: str = ""
 
 
 def record_sweep(
@@ -104,8 +106,13 @@ def record_sweep(
 
 
 def _keep(connection: Connection, report: SweepReport, guard: Guard | None, seen: Sighting) -> Kept:
-    """Judge and write both kinds of prices."""
-    kept = Kept()
+    """Judge and write both kinds of prices; nothing is to be done where every row is as the last sweep printed it."""
+    repeat = repeat_of(connection, report.source, report.offers, report.rates) if _is_plain(report) else NEW
+    kept = Kept(digest=repeat.digest)
+    if repeat.warned is not None:
+        if guard is not None:
+            settle_refusals(connection, report.source, report.finished_at)
+        return replace(kept, warned=repeat.warned)
     allowed = set() if guard is None else allowed_faults(connection, guard, report.source, report.finished_at)
     for kind, rows in ((OFFERS, report.offers), (RATES, report.rates)):
         known = load_known(connection, kind, report.source)
@@ -126,10 +133,15 @@ def _keep(connection: Connection, report: SweepReport, guard: Guard | None, seen
     return kept
 
 
+def _is_plain(report: SweepReport) -> bool:
+    """Whether there is no more to a whole sweep than its rows."""
+    return report.status == "ok" and report.complete and not (report.conflicts or report.rejected or report.statistics)
+
+
 def _printed(report: SweepReport, kind: Kind, rows: Sequence[Row]) -> Printed:
     """The rows of one kind by identity; equal ones are one."""
     conflicts = {key: found for key, found in report.conflicts.items() if isinstance(found[0], kind.row)}
-    usable = {identity(report.source, row): row for row in rows}
+    usable = dict(zip(identities(report.source, rows), rows, strict=True))
     rejected = [key for key in report.rejected if key not in usable]
     return Printed(rows=usable, conflicts=conflicts, rejected=rejected, whole=report.complete)
 
@@ -159,6 +171,7 @@ def _add_coverage(connection: Connection, report: SweepReport, at: int, kept: Ke
             status=report.status, complete=report.complete, rows=report.rows, changed=kept.changed,
             skipped=json.dumps(dict(report.skipped), sort_keys=True), warned=json.dumps(dict(kept.warned), sort_keys=True),
             quarantined=kept.quarantined, conflicts=kept.conflicts, bytes=report.bytes, input_hash=report.input_hash,
+            rows_hash=kept.digest,
             error=report.error[:2000],
         )
     )  # fmt: skip

@@ -39,6 +39,7 @@ class Sweep(SQLModel, table=True):
     conflicts: int = Field(sa_column_kwargs={"server_default": "0"})  # things printed at two prices in it
     bytes: int = Field(sa_type=BigInteger)
     input_hash: str
+    rows_hash: str = Field(default="", sa_column_kwargs={"server_default": ""})  # digest of all rows of a whole sweep
     error: str = Field(sa_column=Column(Text, nullable=False))
 
 

@@ -33,6 +33,7 @@ from tracker.cli.session import stand_at
 from tracker.cli.times import At
 from tracker.errors import BreakevenError
 from tracker.faults import fault_line
+from tracker.memory import collect_rarely
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -70,6 +71,7 @@ def _options(at: At = "") -> None:
 
 def main() -> None:
     """Entry point: one line for what a user can mend, never a traceback for it."""
+    collect_rarely()
     try:
         app(args=at_first(sys.argv[1:]))
     except BreakevenError as error:
