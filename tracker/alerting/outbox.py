@@ -9,11 +9,14 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 import httpx
-from sqlalchemy import Connection, Engine, RowMapping, func, select, update
+from sqlalchemy import Engine, RowMapping, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
+from tracker.alerting.alertmanager import AlertmanagerSender, alertmanager_sender, due
+from tracker.alerting.channels import channel_sender
 from tracker.alerting.ledger import ALERT, DELIVERED, DELIVERY, FAILED, STORED, message_of
-from tracker.alerting.routes import Route, Webhook
+from tracker.alerting.mail import mail_sender
+from tracker.alerting.routes import AlertmanagerRoute, Channels, Email, Route, Webhook
 from tracker.alerting.rules import AlertConfig
 from tracker.alerting.webhook import webhook_sender
 from tracker.database import reading, writing
@@ -35,7 +38,13 @@ class Sender(Protocol):
 
 
 def make_sender(route: Route) -> Sender:
-    """The sender of a route that is on; ConfigError where its secrets cannot be used."""
+    """The sender of a route that is on; BreakevenError where its secrets cannot be used."""
+    if isinstance(route, AlertmanagerRoute):
+        return alertmanager_sender(route)
+    if isinstance(route, Email):
+        return mail_sender(route)
+    if isinstance(route, Channels):
+        return channel_sender(route)
     assert isinstance(route, Webhook)
     return webhook_sender(route)
 
@@ -55,7 +64,7 @@ class Outbox:
 
     def start(self) -> None:
         """Begin sending, if there is somewhere to send to."""
-        for name in ("httpx", "httpcore"):  # they log whole addresses, and a webhook's holds a secret
+        for name in ("httpx", "httpcore", "requests", "urllib3"):  # they log whole addresses, and some hold a secret
             logging.getLogger(name).setLevel(logging.WARNING)
         if self._routes and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
@@ -83,6 +92,7 @@ class Outbox:
     def _try(self, client: httpx.Client) -> None:
         try:
             self.deliver(client)
+            self.renew(client)
         except SQLAlchemyError as error:  # a database that is locked or away now may be back next time
             log.warning("alerts cannot be read or noted: %s", type(error).__name__)
 
@@ -93,6 +103,15 @@ class Outbox:
         with reading(self._db) as connection:
             rows = connection.execute(waiting).mappings().all()
         return sum(self._send(client, row) for row in rows if self._is_due(row) and self._claim(row))
+
+    def renew(self, client: httpx.Client) -> None:
+        """Keep active alerts open at every Alertmanager and close those that are over. Any process may: it is the same each time."""
+        for name, sender in self._senders.items():
+            if isinstance(sender, AlertmanagerSender):
+                with reading(self._db) as connection:
+                    alerts = due(connection, name, self._now())
+                if alerts and (fault := sender.push(client, alerts)):
+                    log.warning("active alerts were not taken by %s: %s", name, fault)
 
     def _claim(self, row: RowMapping) -> bool:
         """Whether this process may send it now: no other has it, or the one that had it did not end in time."""
@@ -130,9 +149,3 @@ class Outbox:
 
 def _is(row: RowMapping) -> Any:
     return (DELIVERY.c.alert_id == row["alert_id"]) & (DELIVERY.c.route == row["route"])
-
-
-def depths(connection: Connection) -> dict[str, int]:
-    """Deliveries by state: those that wait, those that arrived, and dead letters."""
-    query = select(DELIVERY.c.state, func.count()).group_by(DELIVERY.c.state)
-    return {STORED: 0, DELIVERED: 0, FAILED: 0} | dict(connection.execute(query).tuples().all())

@@ -11,6 +11,7 @@ import typer
 from sqlalchemy.exc import DatabaseError
 
 from tracker.cli import (
+    alerts,
     answers,
     bills,
     book,
@@ -59,6 +60,7 @@ for commands in (
     health,
     quarantine,
     rederive,
+    alerts,
 ):
     commands.add_to(app)
 

@@ -1,0 +1,50 @@
+"""Chat and push services by way of Apprise, an extra: ``pip install 'breakeven[channels]'``. Its addresses are secrets throughout."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import httpx
+
+from tracker.alerting.routes import Channels, secret
+from tracker.errors import BreakevenError
+
+SOUND = {"cheaper_setup": "success", "price_drop": "success", "test": "info", "digest": "info"}  # others are warnings
+
+
+class NoApprise(BreakevenError):
+    """The extra is not installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSender:
+    """Tells all addresses of one variable."""
+
+    variable: str
+    apprise: Any  # the library's own collection of services, untyped
+
+    def send(self, client: httpx.Client, message: Mapping[str, Any], now: datetime) -> str:
+        """What went wrong; empty when every service took it."""
+        link = f"\n{message['page_url']}" if message.get("page_url") else ""
+        how = SOUND.get(str(message["kind"]), "warning")
+        taken = self.apprise.notify(title=str(message["title"]), body=str(message["text"]) + link, notify_type=how)
+        return "" if taken else f"a service in {self.variable} did not take it"
+
+
+def channel_sender(route: Channels) -> ChannelSender:
+    """A sender to the addresses of the environment; BreakevenError, without them, where one cannot be used or the extra is missing."""
+    try:
+        library = importlib.import_module("apprise")
+    except ModuleNotFoundError as error:
+        raise NoApprise(f"{route.url_env} is set and Apprise is not installed: pip install 'breakeven[channels]'") from error
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # what it cannot use it logs whole
+    services = library.Apprise()
+    for number, address in enumerate(secret(route.url_env).split(), 1):
+        if not services.add(address):
+            raise BreakevenError(f"{route.url_env}: address {number} is none that Apprise knows")
+    return ChannelSender(route.url_env, services)
