@@ -93,7 +93,7 @@ def _health(connection: Connection, world: World, past: Past, at: datetime) -> I
             last = moments[bisect_right(moments, at) - 1]
             yield SourceHealth(
                 id=source, kind="rent", enabled=True, off_reason="", last_attempt=last, last_success=last, status="ok", rows=0,
-                skipped={}, duration_s=0, bytes=0, error="", max_age_hours=YEAR_H, sweeps=0, failures=0, stale=False,
+                skipped={}, duration_s=0, bytes=0, error="", max_age_hours=YEAR_H, interval_minutes=60, sweeps=0, failures=0, stale=False,
             )  # fmt: skip
 
 
