@@ -73,7 +73,7 @@ class Facts:
             usd=KIMI,
             seen_at=DAY,
         )
-        listed = Book(at=DAY, offers=(), price_lists=(Listed(rate, "", True, False),), exchange=exchange_of([]), unpriced={})
+        listed = Book(at=DAY, known=DAY, offers=(), price_lists=(Listed(rate, "", True, False),), exchange=exchange_of([]), unpriced={})
         rates = [entry.value for entry in with_overrides(listed, self.overrides, ()).rates]
         cheapest = cheapest_rate(rates, self.kimi.id, DAY, workload, self.policy).cheapest
         assert cheapest is not None

@@ -29,6 +29,7 @@ def aged(snapshot: Snapshot, world: World, sizer: Sizer, now: datetime) -> Snaps
     book = replace(
         snapshot.book,
         at=at,
+        known=at,
         offers=tuple(_aged(entry, at, sources) for entry in snapshot.book.offers),
         price_lists=tuple(_aged(entry, at, sources) for entry in snapshot.book.price_lists),
     )
