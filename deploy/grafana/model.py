@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from panels import Column, Json, ask, ask_now, bars, dashboard, lines, spans, stat, table, value
+from panels import Column, Json, Panel, ask, ask_now, bars, dashboard, lines, spans, stat, table, value
 from queries import ANSWER, SETUP, TITLES, any_of, choices, common, joined, links, one_of, series
 
 from engine.rates import TOKEN_KINDS
@@ -39,40 +39,40 @@ def model() -> Json:
     )  # fmt: skip
 
 
-def cheapest() -> Json:
+def cheapest() -> Panel:
     """The setup of now."""
     asked = ask_now(BEST, "{{gpu_count}} x {{gpu}}, {{weight_format}}, {{provider}}")
     return stat("Cheapest setup", "Rent of the cheapest buyable setup, per hour.", asked, "currencyUSD", text="value_and_name")
 
 
-def api() -> Json:
+def api() -> Panel:
     """The API of now."""
     price = joined(series("api_info", *KEY), "provider, sku", series("api_usd_per_mtok", *KEY))
     asked = ask_now(price, "{{provider}}, {{sku}}")
     return stat("Cheapest API", "Of a million tokens of the workload's mix.", asked, "currencyUSD", text="value_and_name")
 
 
-def break_even() -> Json:
+def break_even() -> Panel:
     """The break-even of now."""
     tokens = joined(series("break_even_info", *KEY), "status", series("break_even_tokens_per_month", *KEY))
     about = "Tokens a month at which both cost the same, and whether the setup can serve that many (never: it cannot)."
     return stat("Break-even", about, ask_now(tokens, "{{status}}"), "short", text="value_and_name")
 
 
-def verdict() -> Json:
+def verdict() -> Panel:
     """The verdict of now."""
     asked = ask_now(f"max by ({ANSWER}, verdict) ({series('break_even_info', *KEY)})", "{{verdict}}")
     return stat("Verdict", "At the workload's volume: api, self_host (rent GPUs) or unknown.", asked, "none", text="name")
 
 
-def winner() -> Json:
+def winner() -> Panel:
     """History of the cheapest setup."""
     held = f"max by ({SETUP}) ({series('best_setup_info', *KEY)})"
     about = "A line for each setup that was the cheapest in the time range, filled while it was."
     return spans("Which setup was the cheapest", about, ask(held, "{{gpu_count}} x {{gpu}}, {{weight_format}}, {{provider}}, {{tier}}"))
 
 
-def rent_of_winner() -> Json:
+def rent_of_winner() -> Panel:
     """Its price."""
     asked = ask(BEST, "{{gpu_count}} x {{gpu}}, {{weight_format}}, {{provider}}, {{tier}}")
     today = ask(f"max by ({ANSWER}) ({series('baseline_usd_per_hour', *KEY)})", "what runs today")
@@ -80,19 +80,19 @@ def rent_of_winner() -> Json:
     return lines("Rent of the cheapest setup", about, [asked, today], "currencyUSD")
 
 
-def by_gpu_now() -> Json:
+def by_gpu_now() -> Panel:
     """GPUs side by side."""
     about = "Rent per hour of the cheapest buyable setup that holds the model on that GPU, for the memory policy of the daemon."
     return bars("Cheapest setup on each GPU", about, ask_now(f"sort({ON_GPU})", "{{gpu}}, {{weight_format}}"), "currencyUSD")
 
 
-def by_gpu() -> Json:
+def by_gpu() -> Panel:
     """GPUs over time."""
     asked = ask(ON_GPU, "{{gpu}}, {{weight_format}}")
     return lines("Cheapest setup on each GPU over time", "Rent per hour. A gap: no fresh offer.", [asked], "currencyUSD")
 
 
-def api_table() -> Json:
+def api_table() -> Panel:
     """Price lists, a column for each kind of token."""
     rates = {kind: series("token_rate_usd_per_mtok", *LISTED, f'token_kind="{kind}"') for kind in TOKEN_KINDS}
     asked = [ask_now(f"min by (provider, sku) ({rate})", kind) for kind, rate in rates.items()]
@@ -102,14 +102,14 @@ def api_table() -> Json:
     return table("API price lists", about, asked, columns, "currencyUSD", sorted_by="input")
 
 
-def api_rates() -> Json:
+def api_rates() -> Panel:
     """List prices over time."""
     asked = ask(f"min by (token_kind) ({series('token_rate_usd_per_mtok', *LISTED)})", "{{token_kind}}")
     about = "Of the chosen providers and rates, per million tokens."
     return lines("Lowest API list price of each kind of token", about, [asked], "currencyUSD")
 
 
-def volumes() -> Json:
+def volumes() -> Panel:
     """Break-even against what the workload uses."""
     tokens, month, mtok = (
         f"min by ({ANSWER}) ({series(name, *KEY)})" for name in ("break_even_tokens_per_month", "api_usd_per_month", "api_usd_per_mtok")
@@ -119,7 +119,7 @@ def volumes() -> Json:
     return lines("Break-even against the workload's volume", about, asked, "short")
 
 
-def verdicts() -> Json:
+def verdicts() -> Panel:
     """History of the verdict."""
     held = f"max by (status, verdict) ({series('break_even_info', *KEY)})"
     about = "A line for each verdict and status of the break-even in the time range, filled while it held."

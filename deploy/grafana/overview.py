@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from panels import FIRED, Column, Json, ask, ask_now, dashboard, lines, link_to, spans, stat, table, value
+from panels import FIRED, Column, Json, Panel, ask, ask_now, dashboard, lines, link_to, spans, stat, table, value
 from queries import ANSWER, SETUP, TITLES, any_of, choices, common, joined, links, series
 
 from engine.units import HOURS_PER_MONTH
@@ -43,7 +43,7 @@ def overview() -> Json:
     )
 
 
-def snapshot_age() -> Json:
+def snapshot_age() -> Panel:
     """Age of what the daemon worked out."""
     asked = ask_now(f"time() - max({series('snapshot_timestamp_seconds')})", "age")
     limits = [("green", 0), ("red", SNAPSHOT_OLD_S)]
@@ -52,7 +52,7 @@ def snapshot_age() -> Json:
     )
 
 
-def price_age() -> Json:
+def price_age() -> Panel:
     """Age of the newest price."""
     read = series("book_timestamp_seconds")
     limits = [("green", 0), ("red", PRICES_OLD_S)]
@@ -60,7 +60,7 @@ def price_age() -> Json:
     return stat("Age of the newest price", about, ask_now(f"time() - max({read})", "age"), "s", limits=limits)
 
 
-def not_up_to_date() -> Json:
+def not_up_to_date() -> Panel:
     """Sources that are on and stale or never read."""
     enabled = f"max by (source) ({series('source_enabled')})"
     age = f"time() - max by (source) ({series('source_last_success_timestamp_seconds')})"
@@ -70,13 +70,13 @@ def not_up_to_date() -> Json:
     return stat("Sources not up to date", about, asked, "short", limits=[("green", 0), ("orange", 1)])
 
 
-def answered() -> Json:
+def answered() -> Panel:
     """Answers with a fresh setup."""
     about = "Model, workload and policy for which a setup can be rented at a price within its age limit."
     return stat("Answers with a fresh setup", about, ask_now(f"count({RENT})", "answers"), "short")
 
 
-def price_table() -> Json:
+def price_table() -> Panel:
     """What renting and the API cost."""
     api = f"label_replace({series('api_info', *KEY)}, 'api', '$1', 'provider', '(.+)')"
     asked = [
@@ -98,7 +98,7 @@ def price_table() -> Json:
     return table("Cheapest setup and API", about, asked, _columns(columns), "currencyUSD", sorted_by="model", links=[to_model()])
 
 
-def verdict_table() -> Json:
+def verdict_table() -> Panel:
     """Where the break-even is and what to do."""
     asked = [
         ask_now(BREAK_EVEN, "break-even"),
@@ -125,19 +125,19 @@ def _columns(titles: dict[str, str]) -> list[Column]:
     return [Column(field=field, title=title) for field, title in titles.items()]
 
 
-def to_model() -> Json:
+def to_model() -> Panel:
     """From a cell to the row's model."""
     row = "".join(f"&var-{name}=${{__data.fields.{name}}}" for name in ("model", "workload", "policy"))
     return link_to("breakeven-model", "More about this model", ("datasource", "job"), row + "&${__url_time_range}")
 
 
-def rent() -> Json:
+def rent() -> Panel:
     """The cheapest setup over time."""
     about = "Cheapest buyable setup that holds the model, per hour. A gap: no fresh price."
     return lines("Rent of the cheapest setup", about, [ask(RENT, EACH)], "currencyUSD")
 
 
-def prices_per_mtok() -> Json:
+def prices_per_mtok() -> Panel:
     """A million tokens either way over time."""
     about = (
         "Of the workload's mix: at the cheapest eligible API, and on the cheapest setup at the workload's utilization. Without a known "
@@ -147,27 +147,27 @@ def prices_per_mtok() -> Json:
     return lines("A million tokens", about, asked, "currencyUSD")
 
 
-def saving() -> Json:
+def saving() -> Panel:
     """The cheapest setup against what runs today."""
     about = "Share of today's rent, as stated in [baseline] of tracker.toml, that the cheapest setup would save. Below 0 it costs more."
     asked = ask(f"min by ({ANSWER}) ({series('best_setup_saving_ratio', *KEY)})", EACH)
     return lines("Saving against what runs today", about, [asked], "percentunit")
 
 
-def utilization() -> Json:
+def utilization() -> Panel:
     """The break-even by the setup's capacity."""
     about = "Break-even volume over what the cheapest setup serves at full use. Above 100 % one of it can never be worth its rent."
     asked = ask(f"min by ({ANSWER}) ({series('break_even_utilization_ratio', *KEY)})", EACH)
     return lines("Break-even utilization", about, [asked], "percentunit", limit=1)
 
 
-def break_even() -> Json:
+def break_even() -> Panel:
     """The break-even over time."""
     about = "Tokens a month at which the cheapest setup costs what the API does. It may lie beyond what the setup can serve."
     return lines("Break-even volume", about, [ask(BREAK_EVEN, EACH)], "short")
 
 
-def share() -> Json:
+def share() -> Panel:
     """Rent against the API bill."""
     about = (
         f"A month ({HOURS_PER_MONTH} h) of the cheapest setup over the workload's month at the API. Below 100 % renting is cheaper where "
@@ -177,7 +177,7 @@ def share() -> Json:
     return lines("Rent as a share of the API bill", about, [asked], "percentunit", limit=1)
 
 
-def alerts() -> Json:
+def alerts() -> Panel:
     """What fired when."""
     about = "A line for each alert of the shipped rules that fired in the time range. None: nothing fired, or the rules are not loaded."
     return spans(

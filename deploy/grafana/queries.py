@@ -7,7 +7,9 @@ and policy. A price that went stale leaves a gap; no query fills one with a cons
 
 from __future__ import annotations
 
-from panels import Json, datasource_variable, link_to, variable
+from typing import Any
+
+from panels import datasource_variable, link_to, variable
 
 TITLES = {
     "breakeven-overview": "breakeven / Overview",
@@ -46,16 +48,16 @@ def joined(info: str, labels: str, value: str) -> str:
     return f"max by ({ANSWER}, {labels}) ({info}) * on ({ANSWER}) group_left () min by ({ANSWER}) ({value})"
 
 
-def choices(name: str, selector: str, *, many: bool = True) -> Json:
+def choices(name: str, selector: str, *, many: bool = True) -> Any:
     """A variable over the values of a label of the selector's series."""
     return variable(name, LABELS.get(name, name.capitalize()), f"label_values({selector}, {name})", many=many)
 
 
-def common() -> list[Json]:
+def common() -> list[Any]:
     """Data source and job."""
     return [datasource_variable(), variable("job", "Job", "label_values(breakeven_build_info, job)")]
 
 
-def links(own: str) -> list[Json]:
+def links(own: str) -> list[Any]:
     """To the other dashboards."""
     return [link_to(uid, title.rpartition(" / ")[2], ("datasource", "job")) for uid, title in TITLES.items() if uid != own]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from overview import not_up_to_date, price_age, snapshot_age
-from panels import Column, Json, ask, ask_now, bars, dashboard, lines, stat, table, value
+from panels import Column, Json, Panel, ask, ask_now, bars, dashboard, lines, stat, table, value
 from queries import TITLES, any_of, choices, common, links, process, series
 
 UID = "breakeven-sources"
@@ -44,7 +44,7 @@ def sources() -> Json:
     )
 
 
-def held_back() -> list[Json]:
+def held_back() -> list[Panel]:
     """Prices the guard keeps out of the answers."""
     waiting = ask(f"sum by (source) ({series('source_quarantined_prices', *CHOSEN)})", "{{source}}")
     twice = ask(f"sum by (source) ({series('source_conflicting_prices', *CHOSEN)})", "{{source}}")
@@ -54,20 +54,20 @@ def held_back() -> list[Json]:
     ]
 
 
-def rejected_by_reason() -> Json:
+def rejected_by_reason() -> Panel:
     """Why rows cannot be used."""
     asked = ask_now(f"sort_desc(sum by (source, reason) ({series('source_rejected_rows_by_reason', *CHOSEN)}))", "{{source}}: {{reason}}")
     return bars("Why rows could not be used", "Rows of each source's last sweep, by reason.", asked, "short")
 
 
-def every() -> Json:
+def every() -> Panel:
     """Ages in sweeps."""
     about = "Since the last attempt, over the interval of the source: above 200 % a sweep was left out."
     asked = ask(f"({TRIED}) / max by (source) ({series('source_interval_seconds', *CHOSEN)})", "{{source}}")
     return lines("Time since the last attempt, in intervals", about, [asked], "percentunit", limit=2)
 
 
-def program_now() -> list[Json]:
+def program_now() -> list[Panel]:
     """The daemon's own figures."""
     one = {
         name: f"max({series(name)})" for name in ("jobs", "outbox_waiting_deliveries", "outbox_failed_deliveries", "database_size_bytes")
@@ -84,19 +84,19 @@ def program_now() -> list[Json]:
     ]  # fmt: skip
 
 
-def troubles() -> Json:
+def troubles() -> Panel:
     """What kept the program from its work."""
     about = "A line for each kind of trouble: 1 while it kept the program from keeping sweeps."
     return lines("Trouble with the database or the clock", about, [ask(f"max by (kind) ({series('trouble')})", "{{kind}}")], "short")
 
 
-def memory() -> Json:
+def memory() -> Panel:
     """Memory and open files."""
     asked = [ask(f"max({process('resident_memory_bytes')})", "memory")]
     return lines("Memory", "Resident memory of the process.", asked, "bytes")
 
 
-def work() -> Json:
+def work() -> Panel:
     """What the process uses of the machine, and what it left out."""
     asked = [
         ask(f"max(rate({process('cpu_seconds_total')}[$__rate_interval]))", "processors in use"),
@@ -106,38 +106,38 @@ def work() -> Json:
     return lines("Load", "Processors in use, open files as a share of those allowed, and runs of jobs that were left out.", asked, "short")
 
 
-def switched_on() -> Json:
+def switched_on() -> Panel:
     """How many are collected."""
     about = "Sources that are collected; the others are switched off or lack a key."
     return stat("Sources switched on", about, ask_now(f"sum({ENABLED})", "on"), "short")
 
 
-def failed_sweeps() -> Json:
+def failed_sweeps() -> Panel:
     """Failures of all sources."""
     asked = ask_now(f"sum(max by (source) (increase({FAILURES}[$__range])))", "failed")
     return stat("Failed sweeps", "Of the chosen sources in the time range.", asked, "short", limits=[("green", 0), ("orange", 1)])
 
 
-def program() -> Json:
+def program() -> Panel:
     """Which version runs."""
     return stat(
         "Version", "The running program.", ask_now(f"max by (version) ({series('build_info')})", "{{version}}"), "none", text="name"
     )
 
 
-def _table(title: str, about: str, columns: dict[str, str], unit: str) -> Json:
+def _table(title: str, about: str, columns: dict[str, str], unit: str) -> Panel:
     """A row for each source. ``columns`` are title: query."""
     shown = [Column(field="source", title="source"), *(Column(field=value(n), title=name) for n, name in enumerate(columns))]
     return table(title, about, [ask_now(query, name) for name, query in columns.items()], shown, unit, sorted_by="source")
 
 
-def ages() -> Json:
+def ages() -> Panel:
     """Times of each source."""
     about = "Since the last full read, the age at which prices leave the ranking, since the last attempt, and the length of the last sweep."
     return _table("Ages", about, {"last read": AGE, "limit": LIMIT, "last tried": TRIED, "length": LENGTH}, "s")
 
 
-def counts() -> Json:
+def counts() -> Panel:
     """Numbers of each source."""
     about = (
         "On is 1 where the source is collected. Prices and rejected rows are those of the last sweep; sweeps and failures count since the "
@@ -146,19 +146,19 @@ def counts() -> Json:
     return _table("Counts", about, {"on": ENABLED, "prices": ROWS, "rejected": REJECTED, "sweeps": SWEEPS, "failed": FAILED}, "short")
 
 
-def share_of_limit() -> Json:
+def share_of_limit() -> Panel:
     """Ages by one measure."""
     about = "Since the last full read, over the age at which the source's prices leave the ranking."
     return lines("Age as a share of its limit", about, [ask(f"({AGE}) / {LIMIT}", "{{source}}")], "percentunit", limit=1)
 
 
-def failures() -> Json:
+def failures() -> Panel:
     """When sweeps failed."""
     asked = ask(f"max by (source) (increase({FAILURES}[$__rate_interval]))", "{{source}}")
     return lines("Failed sweeps over time", "How many sweeps of a source failed within each bar.", [asked], "short", bars_every="1h")
 
 
-def last_sweeps() -> list[Json]:
+def last_sweeps() -> list[Panel]:
     """What each sweep brought and how long it took."""
     return [
         lines("Prices accepted", "In the last sweep of each source.", [ask(ROWS, "{{source}}")], "short"),
