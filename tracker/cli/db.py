@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tracker.cli import backup
 from tracker.cli.session import say, session
 from tracker.rollup.run import roll_up
 
@@ -14,8 +15,9 @@ Rebuild = Annotated[bool, typer.Option("--rebuild", help="All days anew, not onl
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
-    group = typer.Typer(no_args_is_help=True, help="The book itself: figures a day.")
+    group = typer.Typer(no_args_is_help=True, help="The book itself: figures a day, backups, moving it.")
     group.command("rollup")(rollup)
+    backup.add_to(group)
     app.add_typer(group, name="db")
 
 

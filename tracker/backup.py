@@ -1,0 +1,148 @@
+"""A copy of a SQLite book while it is written to, and its way back: checked before it takes a book's place, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine
+
+from tracker.database import alembic_config, migrate, only_daemon, open_database
+from tracker.errors import BreakevenError
+
+COMPANIONS = ("-wal", "-shm")  # files of a database in WAL mode
+
+
+class BackupError(BreakevenError):
+    """A backup cannot be made or restored: says why and what to do. What was there is as it was."""
+
+
+def backup(db: Engine, target: Path, *, replace: bool = False) -> int:
+    """Copy the book to ``target`` as it is at one moment, without stopping who writes to it; returns the copy's bytes."""
+    source = sqlite_file(db)
+    if not source.exists():
+        raise BackupError(f"{source}: there is no book yet")
+    if target.exists() and (not replace or target.samefile(source)):
+        raise BackupError(f"{target}: is there already; name another file{'' if target.samefile(source) else ', or say --force'}")
+    with _part_of(target) as part:
+        _copy(source, part)
+        _check(part, str(source))
+        os.replace(part, target)
+    return target.stat().st_size
+
+
+def restore(db: Engine, found: Path, now: datetime, *, replace: bool = False) -> Path | None:
+    """Put a backup in the place of the book; returns where the book that was there is now, or None where there was none.
+
+    The copy is whole, of a schema this program knows and brought up to it before the book is touched.
+    """
+    book = sqlite_file(db)
+    if not found.is_file():
+        raise BackupError(f"{found}: no such file")
+    if book.exists() and found.samefile(book):
+        raise BackupError(f"{found}: is the book itself")
+    if book.exists() and not replace:
+        raise BackupError(f"{book}: holds a book; --force puts the backup in its place and keeps it beside")
+    with only_daemon(db), _part_of(book) as part:
+        _copy(found, part)
+        _check(part, str(found))
+        _bring_up(part, found)
+        db.dispose()
+        return _swap(part, book, now)
+
+
+def sqlite_file(db: Engine) -> Path:
+    """The file of a SQLite book; BackupError where the book is in PostgreSQL, whose own programs do it."""
+    if db.dialect.name != "sqlite" or not db.url.database:
+        raise BackupError(
+            "this book is in PostgreSQL: pg_dump --format=custom and pg_restore --clean --if-exists --single-transaction do it; "
+            "breakeven db export FILE writes a copy that any database takes"
+        )
+    return Path(db.url.database)
+
+
+@contextmanager
+def _part_of(target: Path) -> Iterator[Path]:
+    """A new file beside ``target`` to be put in its place; gone afterwards."""
+    part = target.with_name(target.name + ".part")
+    part.parent.mkdir(parents=True, exist_ok=True)
+    _remove(part)
+    try:
+        yield part
+    finally:
+        _remove(part)
+
+
+def _remove(path: Path) -> None:
+    for name in (path, *(path.with_name(path.name + suffix) for suffix in COMPANIONS)):
+        name.unlink(missing_ok=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """All pages in one go: a reader's snapshot, which in WAL mode keeps no writer waiting and cannot be overtaken by one."""
+    try:
+        with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as here, closing(sqlite3.connect(target)) as there:
+            here.backup(there, pages=-1)
+            there.execute("PRAGMA journal_mode=DELETE")  # one file, without companions
+        with target.open("rb") as written:
+            os.fsync(written.fileno())
+    except sqlite3.Error as error:
+        raise BackupError(f"{source}: cannot be copied: {error}") from error
+
+
+def _check(copy: Path, name: str) -> None:
+    """Every page and every link of the copy is whole."""
+    try:
+        with closing(sqlite3.connect(f"{copy.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(3)")]
+            found += [f"{row[0]} without its {row[2]}" for row in connection.execute("PRAGMA foreign_key_check").fetchmany(3)]
+    except sqlite3.Error as error:
+        found = [str(error)]
+    if found != ["ok"]:
+        raise BackupError(f"{name}: is damaged: {'; '.join(text for text in found if text != 'ok')}")
+
+
+def _bring_up(copy: Path, found: Path) -> None:
+    """The copy has this program's schema; BackupError where it is no book, or one of a newer program."""
+    with closing(sqlite3.connect(copy)) as connection:
+        tables = {row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")}
+        versions = [row[0] for row in connection.execute("select version_num from alembic_version")] if "alembic_version" in tables else []
+    if len(versions) != 1 or "sweep" not in tables:
+        raise BackupError(f"{found}: is no book of breakeven")
+    db = open_database(f"sqlite:///{copy}")
+    try:
+        if versions[0] not in {script.revision for script in ScriptDirectory.from_config(alembic_config(db)).walk_revisions()}:
+            raise BackupError(f"{found}: has schema {versions[0]}, which is newer than this program; install the newer breakeven")
+        migrate(db)
+    finally:
+        db.dispose()
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+
+
+def _swap(part: Path, book: Path, now: datetime) -> Path | None:
+    """The new file takes the book's place, which moves aside with its companions; back again where that fails."""
+    if not book.exists():
+        os.replace(part, book)
+        return None
+    aside = book.with_name(f"{book.name}.replaced-{now:%Y%m%dT%H%M%SZ}")
+    if aside.exists():
+        raise BackupError(f"{aside}: is there already; try again in a second")
+    moved: list[tuple[Path, Path]] = []
+    try:
+        for suffix in (*COMPANIONS, ""):
+            old, kept = book.with_name(book.name + suffix), aside.with_name(aside.name + suffix)
+            if old.exists():
+                os.replace(old, kept)
+                moved.append((old, kept))
+        os.replace(part, book)
+    except OSError:
+        for old, kept in reversed(moved):
+            os.replace(kept, old)
+        raise
+    return aside
