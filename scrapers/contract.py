@@ -135,7 +135,29 @@ class Skipped:
     raw: str = ""
 
 
-Row = GpuQuote | TokenQuote | FxQuote | Skipped
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Licence:
+    """On what terms the rows of a source may be used, where its data says so itself."""
+
+    name: str
+    url: str = ""
+    publisher: str = ""
+    published_at: str = ""
+    terms: str = ""  # what is granted beside it
+
+
+Row = GpuQuote | TokenQuote | FxQuote | Skipped | Licence
+
+
+class Lines(Protocol):
+    """Which lines of a large text are kept. Its repr names it: what was kept is stored under that name."""
+
+    @property
+    def packed(self) -> str:
+        """How the file itself is compressed: "" or "xz"."""
+
+    def reader(self) -> Callable[[bytes], bool]:
+        """A fresh judge of one reading: whether a line, without its line break, is kept. It may remember earlier lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +167,11 @@ class LineFilter:
     head: bytes
     all_of: tuple[bytes, ...]
     any_of: tuple[bytes, ...]
+    packed: str = ""
+
+    def reader(self) -> Callable[[bytes], bool]:
+        """One that remembers nothing."""
+        return self.keeps
 
     def keeps(self, line: bytes) -> bool:
         """Whether a line, without its line break, is kept."""
@@ -167,7 +194,7 @@ class Client(Protocol):
 class LineClient(Client, Protocol):
     """A client for sources that publish files too large to hold."""
 
-    def get_lines(self, path: str, lines: LineFilter) -> Page:
+    def get_lines(self, path: str, lines: Lines) -> Page:
         """GET, reading the body as a stream: a page of the kept lines alone, each with its line break; raises FetchError."""
 
 

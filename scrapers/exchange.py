@@ -14,7 +14,7 @@ import httpx
 import tenacity
 
 from scrapers import unpack
-from scrapers.contract import FetchError, LineFilter, Sign
+from scrapers.contract import FetchError, Lines, Sign
 from scrapers.lines import kept_lines
 from scrapers.pace import Budget, HostGate, OutOfTime, Stopped
 from scrapers.redact import redact
@@ -114,7 +114,7 @@ class Exchange:
         """An error that says address, what was expected, what was found and what to do, without credentials."""
         return kind(self.hide(f"{method} {url}: expected {expected}, found {found}; {to_do}"))
 
-    def ask(self, request: httpx.Request, check: Callable[[httpx.URL], None], lines: LineFilter | None = None) -> Answer:
+    def ask(self, request: httpx.Request, check: Callable[[httpx.URL], None], lines: Lines | None = None) -> Answer:
         """The answer after redirects and retries, of any status that will not pass; FetchError. ``check`` raises for an address
         that must not be asked; it sees those of redirects too. With ``lines`` the body is the kept lines of a body of any length."""
         method, url = request.method, request.url
@@ -136,7 +136,7 @@ class Exchange:
         except Stopped as error:
             raise self.error(method, url, str(error), "the next start sweeps again", kind=Stopped) from None
 
-    def _follow(self, request: httpx.Request, check: Callable[[httpx.URL], None], lines: LineFilter | None) -> Answer:
+    def _follow(self, request: httpx.Request, check: Callable[[httpx.URL], None], lines: Lines | None) -> Answer:
         """One answer, following redirects within the host."""
         asked = request
         for _ in range(_MAX_REDIRECTS + 1):
@@ -150,7 +150,7 @@ class Exchange:
             asked = answer
         raise self.error(request.method, request.url, f"more than {_MAX_REDIRECTS} redirects", "check base_url of this source")
 
-    def _send(self, request: httpx.Request, lines: LineFilter | None) -> Answer | httpx.Request:
+    def _send(self, request: httpx.Request, lines: Lines | None) -> Answer | httpx.Request:
         """One exchange: the answer, or the request it redirects to."""
         sign: Sign | None = request.extensions.get(SIGN)
         with self._gate.turn(request.url.netloc.decode("ascii"), interval_s=self.interval_s, sleep=self._budget.sleep):
@@ -171,7 +171,7 @@ class Exchange:
         self.keep_secret(value.split()[-1] for value in headers.values())
         return headers
 
-    def _read(self, response: httpx.Response, lines: LineFilter | None) -> Answer:
+    def _read(self, response: httpx.Response, lines: Lines | None) -> Answer:
         answer = Answer(status=response.status_code, headers={name.lower(): value for name, value in response.headers.items()})
         if answer.status == 429 or answer.status >= 500:
             wait_s = retry_after_s(answer.headers.get("retry-after", ""), self._now())
@@ -181,7 +181,7 @@ class Exchange:
                 pass
         return replace(answer, body=self._body(response, answer.headers, lines)) if answer.status in READ_STATUSES else answer
 
-    def _body(self, response: httpx.Response, headers: Mapping[str, str], lines: LineFilter | None) -> bytes:
+    def _body(self, response: httpx.Response, headers: Mapping[str, str], lines: Lines | None) -> bytes:
         encoding = headers.get("content-encoding", "").strip().lower()
         request, most = response.request, self._limits.max_bytes
         if encoding not in unpack.ENCODINGS:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from scrapers.contract import LayoutChanged, Page, Row, Skipped
+from scrapers.contract import LayoutChanged, Licence, Page, Row, Skipped
 
 T = TypeVar("T")
 
@@ -172,7 +172,7 @@ def with_quotes(source: str, rows: Iterable[Row]) -> Iterator[Row]:
     for row in rows:
         if isinstance(row, Skipped):
             reasons[row.reason] += 1
-        else:
+        elif not isinstance(row, Licence):
             quotes += 1
         yield row
     if not quotes:

@@ -15,7 +15,7 @@ from typing import Any, Self
 import httpx
 
 from scrapers import robots
-from scrapers.contract import LineFilter, Page, Sign
+from scrapers.contract import Lines, Page, Sign
 from scrapers.exchange import READ_STATUSES, SIGN, WHAT_TO_DO, Answer, Exchange, SourceLimits, status_text
 from scrapers.kept import StoredPage, conditions, keep, renewed
 from scrapers.pace import Budget, HostGate, OutOfTime, Stopped
@@ -89,7 +89,7 @@ class SourceClient:
         url = self._url("GET", path, params)
         return self._get(url, self._key(url), headers or {}, None)
 
-    def get_lines(self, path: str, lines: LineFilter) -> Page:
+    def get_lines(self, path: str, lines: Lines) -> Page:
         """The page of the kept lines of a file that is too large to hold; FetchError. ``max_bytes`` is of the kept lines, the
         file itself is limited by the deadline alone. What is kept for the next sweep are the kept lines, under the filter's name."""
         url = self._url("GET", path, None)
@@ -111,7 +111,7 @@ class SourceClient:
         self._read_robots()
         return self._page(request, self._exchange.ask(request, self._check_robots), None)
 
-    def _get(self, url: httpx.URL, key: str, headers: Mapping[str, str], lines: LineFilter | None) -> Page:
+    def _get(self, url: httpx.URL, key: str, headers: Mapping[str, str], lines: Lines | None) -> Page:
         self._exchange.keep_secret(_credentials(headers))
         last = self._last.get(key)
         request = self._request("GET", url, {**conditions(last), **headers})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -12,6 +13,7 @@ from scrapers.contract import LayoutChanged
 DEFAULT_MAX_BYTES = 64 * 2**20
 ENCODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
 _PIECE_BYTES = 64 * 1024  # decompressed at a time: a 64 KiB chunk of a bomb would be 64 MiB at once
+_XZ_MEMORY = 80 * 2**20  # bytes; a file of xz -9 takes 65 MiB to read
 _GZIP_BITS, _ZLIB_BITS, _RAW_BITS = 31, 15, -15  # zlib's wbits
 
 
@@ -59,6 +61,23 @@ def pieces(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     if encoding == "deflate":
         return _deflated(iter(chunks))
     return iter(chunks)
+
+
+def xz_pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """An xz file bit by bit, decompressed; Damaged when it is broken, ends early, or wants more memory than xz -9 does."""
+    stream = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+    try:
+        for chunk in chunks:
+            data = chunk
+            while data or not (stream.needs_input or stream.eof):
+                if stream.eof:
+                    return
+                yield stream.decompress(data, _PIECE_BYTES)
+                data = b""
+    except lzma.LZMAError as error:
+        raise Damaged(f"broken compressed data ({error})") from error
+    if not stream.eof:
+        raise Damaged("compressed data that ends early")
 
 
 def _deflated(chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import lzma
 import re
 import tomllib
 import zipfile
@@ -19,7 +20,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from upstream import Upstream
 
-from scrapers import aws, azure, azure_tokens, gpuhunt, openrouter_endpoints, scaleway, skypilot
+from scrapers import aws, azure, azure_tokens, gpuhunt, openrouter_endpoints, scaleway, skypilot, sparecores
 
 ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "tests/recorded"
@@ -179,6 +180,10 @@ def _aws(at: Serving) -> None:
         at.add(aws.PATH.format(region=region), at.read("us_east_1.csv").replace(b"us-east-1", region.encode()))
 
 
+def _sparecores(at: Serving) -> None:
+    at.add(sparecores.PATH, lzma.compress(at.read("dump.sql")))
+
+
 def _skypilot(at: Serving) -> None:
     for cloud in {*skypilot.CLOUDS} - {"aws", "oci"}:
         at.add(skypilot.PATH.format(cloud=cloud), at.read("aws.csv"))
@@ -196,5 +201,6 @@ GAPS: Mapping[str, Callable[[Serving], None]] = {
     "gpuhunt": _gpuhunt,
     "aws": _aws,
     "skypilot": _skypilot,
+    "sparecores": _sparecores,
     "openrouter_endpoints": _endpoints,
 }

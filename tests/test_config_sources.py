@@ -25,7 +25,13 @@ SOURCES = load_config(ROOT / "config").sources
 COLUMNS = ["Source", "What it prices", "Key", "Every", "Fresh for", "Terms", "Licence"]
 KEYED = {"aws_spot_history", "gcp", "upcloud", "lambda", "digitalocean", "shadeform", "primeintellect"}
 # names that the documentation prints and that more than one GPU or none of ours answers to
-UNMAPPED = {("cloudrift", "RTX PRO 6000"), ("digitalocean", "nvidia_h100"), ("coreweave", "NVIDIA A100"), ("vultr", "NVIDIA_A100")}
+UNMAPPED = {
+    ("cloudrift", "RTX PRO 6000"),
+    ("digitalocean", "nvidia_h100"),
+    ("coreweave", "NVIDIA A100"),
+    ("vultr", "NVIDIA_A100"),
+    ("sparecores", "L4"),  # an eighth of one
+}
 
 
 def tables() -> dict[str, Any]:
@@ -70,8 +76,8 @@ def test_what_takes_a_key_is_off_without_one_and_says_so(monkeypatch: pytest.Mon
 
 
 def test_what_is_off_is_off_for_a_reason() -> None:
-    """Verda's terms forbid scrapers; SkyPilot's catalogue is a fallback."""
-    assert {source.id for source in SOURCES.values() if not source.settings.enabled} == {"verda", "skypilot"}
+    """Verda's terms forbid scrapers; SkyPilot's catalogue is a fallback; not everybody may use Spare Cores' data."""
+    assert {source.id for source in SOURCES.values() if not source.settings.enabled} == {"verda", "skypilot", "sparecores"}
 
 
 def test_pages_for_people_obey_robots_txt() -> None:

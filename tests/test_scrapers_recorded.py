@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 import scrapers
-from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, Page, Row, ScrapeError, Skipped, TokenQuote
+from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, Licence, Page, Row, ScrapeError, Skipped, TokenQuote
 
 RECORDED = Path(__file__).parent / "recorded"
-KINDS: Mapping[str, type[Any]] = {"gpu": GpuQuote, "token": TokenQuote, "fx": FxQuote, "skipped": Skipped}
+KINDS: Mapping[str, type[Any]] = {"gpu": GpuQuote, "token": TokenQuote, "fx": FxQuote, "skipped": Skipped, "licence": Licence}
 ERRORS: Mapping[str, type[ScrapeError]] = {"LayoutChanged": LayoutChanged}
 REQUIRED_CASES = {"normal", "empty", "layout_changed", "bad_row", "hostile"}
 CASES = sorted(path.parent for path in RECORDED.glob("*/*/pages.json"))

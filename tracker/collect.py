@@ -18,7 +18,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
 import scrapers
-from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, Page, Row, ScrapeError, Skipped, TokenQuote
+from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, Licence, Page, Row, ScrapeError, Skipped, TokenQuote
 from scrapers.http import HostGate, SourceClient, SourceLimits, Stopped, StoredPage, open_client
 from scrapers.redact import redact
 from tracker.bodies import keep_bodies
@@ -71,6 +71,7 @@ class _Harvest:
     rejected: dict[str, OfferRow | RateRow] = field(default_factory=dict)  # by identity: what was printed and cannot be a price
     statistics: dict[str, Statistic] = field(default_factory=dict)
     unmapped: list[tuple[str, str]] = field(default_factory=list)
+    licence: Licence | None = None
     samples: dict[str, str] = field(default_factory=dict)
 
     def refuse(self, reason: str, detail: str) -> None:
@@ -108,6 +109,11 @@ def collect_source(
     keep_bodies(collector.db, collector.world.settings.bodies, report, read, secrets_of(source).values())
     log.log(logging.INFO if report.status != "failed" else logging.WARNING, "%s", describe(report))
     return report
+
+
+def longest_first(sources: Iterable[Source]) -> list[Source]:
+    """Sources in the order to start them in where there are fewer threads: those that are given most time first, so that none is last."""
+    return sorted(sources, key=lambda source: -(source.settings.deadline_s or 0))
 
 
 def keep(collector: Collector, report: SweepReport, lease: Lease | None = None) -> SweepReport:
@@ -202,6 +208,7 @@ def read_rows(
         rejected=tuple(harvest.rejected),
         statistics=harvest.statistics,
         unmapped=harvest.unmapped,
+        licence=harvest.licence,
     )
 
 
@@ -302,6 +309,9 @@ def _to_market(harvest: _Harvest, source: Source, collector: Collector) -> None:
 def _sort_one(row: Row, source: Source, collector: Collector, exchange: Exchange, url: str, harvest: _Harvest) -> None:
     if isinstance(row, Skipped):
         harvest.refuse(row.reason, clean(row.raw))
+        return
+    if isinstance(row, Licence):
+        harvest.licence = row
         return
     if isinstance(row, FxQuote):
         fault = fx_fault(row, collector.now().date()) or rate_jump(row, exchange, collector.world.settings.guard)

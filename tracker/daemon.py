@@ -54,7 +54,7 @@ RETRY_S = 15.0  # until the next look at a source after the database failed
 RENEWALS = 3  # of a lease while it lasts
 CLOCK_S = 5.0  # between two looks at the clock
 STOP_WITHIN_S = 8  # for sweeps in flight; the supervisor's limit is 10
-WORKERS = 16
+WORKERS = 40  # as many as there are sources: a sweep mostly waits, for its turn at a host or for an answer
 STUCK_S = 300  # without a recompute, good or failed, that is tried once a minute at least
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, RowMapping, and_, case, func, select
 
 from tracker.config import Source, secrets_of
 from tracker.guard.counts import GuardCounts, guard_counts
+from tracker.licences import licence_texts
 from tracker.rows import from_ms, to_ms
 from tracker.snapshot import SourceHealth
 from tracker.store import SWEEP
@@ -45,14 +46,15 @@ def source_health(connection: Connection, sources: Mapping[str, Source], at: dat
         row["source"]: row
         for row in connection.execute(select(SWEEP).join(last, and_(SWEEP.c.source == last.c.source, SWEEP.c.at == last.c.at))).mappings()
     }
-    held = guard_counts(connection, at)
+    held, said = guard_counts(connection, at), licence_texts(connection, at)
     return tuple(
-        _health(source, totals.get(source.id), latest.get(source.id), held.get(source.id, GuardCounts()), at) for source in sources.values()
+        _health(source, totals.get(source.id), latest.get(source.id), held.get(source.id, GuardCounts()), at, said.get(source.id, ""))
+        for source in sources.values()
     )
 
 
 def _health(
-    source: Source, totals: tuple[int, int, int | None] | None, row: RowMapping | None, held: GuardCounts, at: datetime
+    source: Source, totals: tuple[int, int, int | None] | None, row: RowMapping | None, held: GuardCounts, at: datetime, licence: str
 ) -> SourceHealth:
     success = from_ms(totals[2]) if totals and totals[2] is not None else None
     reason = off_reason(source)
@@ -80,4 +82,5 @@ def _health(
         stale=not reason and (success is None or at - success > limit),
         quarantined=held.pending,
         conflicts=held.conflicts,
+        licence=licence,
     )

@@ -111,4 +111,5 @@ def source_line(source: SourceHealth, now: datetime) -> str:
     stale = " (stale)" if source.stale else ""
     if source.status == "failed":
         return f"{source.id}: {read}{stale}; last try failed: {source.error}"
-    return f"{source.id}: {read}, {source.rows} price{'' if source.rows == 1 else 's'}{stale}"
+    licence = f"; its data is under {source.licence}" if source.licence else ""
+    return f"{source.id}: {read}, {source.rows} price{'' if source.rows == 1 else 's'}{stale}{licence}"

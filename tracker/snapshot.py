@@ -42,6 +42,7 @@ class SourceHealth:
     stale: bool
     quarantined: int = 0  # prices that wait to be confirmed
     conflicts: int = 0  # prices printed twice with different values in the last kept sweep
+    licence: str = ""  # what its data says it may be used under; empty where it says nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, RowMapping, func, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import SQLModel
 
-from scrapers.contract import FxQuote
+from scrapers.contract import FxQuote, Licence
 from scrapers.http import StoredPage
 from tracker.database import reading, writing
 from tracker.exchange import store_rates
@@ -26,6 +26,7 @@ from tracker.guard.quarantine import Sighting, note_refusal
 from tracker.guard.ruling import Ruling, allowed_faults, rule, rule_unchanged, settle_refusals
 from tracker.guard.settings import GuardSettings
 from tracker.guard.statistics import Statistic, keep_statistics
+from tracker.licences import keep_licence
 from tracker.listing import ACCEPTED, GOOD, MISSED, OFFERS, RATES, Kind, Known, Row, load_known
 from tracker.listing import OFFER as OFFER
 from tracker.listing import OFFER_POINT as OFFER_POINT
@@ -67,6 +68,7 @@ class SweepReport:
     rejected: Collection[str] = ()  # identities of rows that were printed and cannot be a price
     statistics: Mapping[str, Statistic] = field(default_factory=dict)  # identity -> what the asks behind an offer were
     unmapped: Sequence[tuple[str, str]] = ()
+    licence: Licence | None = None  # where the data states one
     pages: Sequence[StoredPage] = ()
 
 
@@ -98,6 +100,8 @@ def record_sweep(
         if report.status == "ok":
             kept.changed += store_rates(connection, report.fx, report.source, seen.at)
             _note_unmapped(connection, report)
+            if report.licence is not None:
+                keep_licence(connection, report.source, report.licence, seen.at)
         if report.fault:
             note_refusal(connection, seen, report.fault, report.error)
         _keep_pages(connection, report)

@@ -332,3 +332,17 @@ class SourceLease(SQLModel, table=True):
     lease_until: datetime | None
     next_due: datetime
     max_age_ms: int = Field(sa_type=BigInteger)  # when its prices stop being fresh, as configured where it was claimed last
+
+
+class SourceLicence(SQLModel, table=True):
+    """The licence a source states in its own data, from a sweep on until it states another one."""
+
+    __tablename__ = "source_licence"
+
+    source: str = Field(primary_key=True)
+    since: int = Field(primary_key=True, sa_type=BigInteger)  # ms
+    name: str
+    url: str
+    publisher: str
+    published_at: str  # as printed, of the newest data under it
+    terms: str

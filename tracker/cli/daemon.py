@@ -14,7 +14,7 @@ import typer
 
 from scrapers.http import HostGate
 from tracker.cli.session import Json, Session, print_json, print_table, say, session, world
-from tracker.collect import Collector, describe
+from tracker.collect import Collector, describe, longest_first
 from tracker.config import Source
 from tracker.daemon import WORKERS, Daemon, listen, stop_on_signals, utc_now
 from tracker.database import only_daemon, reading
@@ -85,7 +85,7 @@ def collect(
 ) -> None:
     """Collect one source, or all, once. Exit code 1 when one failed."""
     here = session(writes=True)
-    chosen = [here.world.config.source(source)] if source else list(here.world.config.sources.values())
+    chosen = [here.world.config.source(source)] if source else longest_first(here.world.config.sources.values())
     collector = Collector(world=here.world, db=here.db, now=utc_now, gate=HostGate(monotonic=monotonic))
     kept = data_dir() / "saved" if save else None
     turns = Turns(db=here.db, now=utc_now, lease_s=collector.world.settings.fetch.deadline_s + LEASE_MARGIN_S)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from scrapers import genai_prices
-from scrapers.contract import FxQuote, LayoutChanged, Page
+from scrapers.contract import FxQuote, LayoutChanged, Licence, Page
 from tracker.history.sightings import HistoryFileError, Sighting, day_of, exact_json, read_text
 
 URL = "https://github.com/pydantic/genai-prices"
@@ -27,7 +27,7 @@ def read(path: Path, at: datetime | None = None) -> Iterator[Sighting]:
     try:
         page = Page(url=URL, body=_wire(text).encode())
         for row in genai_prices.parse([page]):
-            if not isinstance(row, FxQuote):
+            if not isinstance(row, (FxQuote, Licence)):
                 yield Sighting(at=when, quote=row, names=genai_prices.SOURCE, origin="genai-prices", whole=True, source_url=URL)
     except LayoutChanged as error:
         raise HistoryFileError(f"{path}: {error}") from error

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from scrapers import litellm
-from scrapers.contract import FxQuote, LayoutChanged, Page
+from scrapers.contract import FxQuote, LayoutChanged, Licence, Page
 from tracker.history.sightings import HistoryFileError, Sighting, day_of, read_text
 
 URL = "https://github.com/BerriAI/litellm"
@@ -23,7 +23,7 @@ def read(path: Path, at: datetime | None = None) -> Iterator[Sighting]:
     page = Page(url=str(path), body=read_text(path).encode())
     try:
         for row in litellm.parse([page]):
-            if not isinstance(row, FxQuote):
+            if not isinstance(row, (FxQuote, Licence)):
                 yield Sighting(at=when, quote=row, names=litellm.SOURCE, origin="litellm", source_url=URL)
     except LayoutChanged as error:
         raise HistoryFileError(f"{path}: {error}") from error

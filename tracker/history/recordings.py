@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 from scrapers import coreweave, oci, openrouter, runpod, scaleway
-from scrapers.contract import FxQuote, GpuQuote, Page, Row, Skipped
+from scrapers.contract import FxQuote, GpuQuote, Licence, Page, Row, Skipped
 from tracker.history.scaleway import ORIGIN as SCALEWAY_ORIGIN
 from tracker.history.scaleway import URL as SCALEWAY_URL
 from tracker.history.sightings import HistoryFileError, Sighting, exact_json, read_json, read_text
@@ -25,7 +25,7 @@ def read_runpod(path: Path, at: datetime) -> Iterator[Sighting]:
             yield _sighting(
                 at, Skipped(reason="0.50 without the flag that tells a price from a placeholder", raw=row.sku), "runpod", "", ""
             )
-        elif not isinstance(row, FxQuote):
+        elif not isinstance(row, (FxQuote, Licence)):
             yield _sighting(at, row, "runpod", "runpod-api", RUNPOD_URL)
 
 
@@ -73,9 +73,9 @@ def _page(path: Path) -> Page:
 
 
 def _all(rows: Iterable[Row], at: datetime, names: str, origin: str, url: str) -> Iterator[Sighting]:
-    return (_sighting(at, row, names, origin, url) for row in rows if not isinstance(row, FxQuote))
+    return (_sighting(at, row, names, origin, url) for row in rows if not isinstance(row, (FxQuote, Licence)))
 
 
 def _sighting(at: datetime, row: Row, names: str, origin: str, url: str) -> Sighting:
-    assert not isinstance(row, FxQuote)
+    assert not isinstance(row, (FxQuote, Licence))
     return Sighting(at=at, quote=row, names=names, origin=origin, source_url=url)
