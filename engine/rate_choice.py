@@ -123,7 +123,7 @@ def cheapest_rate(
 ) -> RateRanking:
     """The model's price lists ranked by what the workload costs a month; ties go to exact figures, the vendor, then names.
 
-    A list without a price the workload needs, or with a price of 0 for input or output, is not ranked and keeps its reason.
+    A list without a price the workload needs, or with a price of 0 for input, output or cached tokens it uses, is not ranked and keeps its reason.
     """
     known = tuple(rates)
     batch = eligible_rates(known, model, at, replace(policy, skus=(BATCH,))) if workload.batch_share else ()
@@ -140,13 +140,21 @@ def _judge(card: RateCard, batch: Sequence[RateCard], at: datetime, workload: Wo
     prices = week_prices(card, workload.mix.prompt, at, hour_shares=workload.hour_shares)
     if prices is None:
         return UnrankedRate(rate=card.head, reason="no entry holds for the whole week")
-    if not policy.rank_free and (prices.input == 0 or prices.output == 0):
-        return UnrankedRate(rate=card.head, reason="stated free: a price of 0 is ranked only when asked")
+    if not policy.rank_free and (free := _stated_free(prices, workload)):
+        return UnrankedRate(rate=card.head, reason=f"stated free ({', '.join(free)}): a price of 0 is ranked only when asked")
     batch_prices = _batch_prices(card, batch, at, workload) if workload.batch_share else None
     bill = monthly_bill(workload, prices, batch_prices)
     if bill.cost.amount is None:
         return UnrankedRate(rate=card.head, reason=f"no price for {', '.join(bill.cost.missing)}")
     return RateChoice(card=card, prices=prices, batch_prices=batch_prices, bill=bill)
+
+
+def _stated_free(prices: TokenPrices, workload: Workload) -> tuple[str, ...]:
+    """Token kinds at a price of 0 that would make the bill look cheap: input, output, and what the workload uses of the cache.
+
+    Lists print 0 for what is free, for what a plan pays, and for what they do not know or nobody bills apart.
+    """
+    return tuple(kind for kind, tokens in workload.mix.by_kind() if prices.of(kind) == 0 and (tokens or kind in ("input", "output")))
 
 
 def _batch_prices(card: RateCard, batch: Sequence[RateCard], at: datetime, workload: Workload) -> TokenPrices | None:

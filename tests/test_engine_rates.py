@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -250,16 +251,31 @@ def test_a_price_of_zero_is_ranked_only_when_asked_and_missing_prices_never() ->
     ranking = cheapest_rate(offered, "kimi-k3.1-pro", NOW, TEAM)
     assert [c.rate.provider for c in ranking.ranked] == ["novita"]
     assert {u.rate.provider: u.reason for u in ranking.unranked} == {
-        "nvidia": "stated free: a price of 0 is ranked only when asked",
+        "nvidia": "stated free (input, cache_read, output): a price of 0 is ranked only when asked",
         "nooutput": "no price for output",
     }
     free = cheapest_rate(offered, "kimi-k3.1-pro", NOW, TEAM, RatePolicy(rank_free=True)).cheapest
     assert free is not None and free.rate.provider == "nvidia" and free.usd_per_month == 0
 
 
-def test_a_stated_free_cache_read_is_no_free_rate() -> None:
-    cheapest = cheapest_rate([rate(prices("2", "0", "10"))], "kimi-k3.1-pro", NOW, TEAM).cheapest
-    assert cheapest is not None and cheapest.usd_per_month == D(4_536)  # (0.032 + 0.040) * 63,000
+def test_a_cache_that_is_stated_free_is_ranked_only_when_asked() -> None:
+    """A list printed 0 where the cache cost 0.028 (Portkey #842); 240,000 tokens a turn at 0 would win every ranking."""
+    offered = [rate(prices("2", "0", "10"))]
+    ranking = cheapest_rate(offered, "kimi-k3.1-pro", NOW, TEAM)
+    assert ranking.ranked == ()
+    assert [u.reason for u in ranking.unranked] == ["stated free (cache_read): a price of 0 is ranked only when asked"]
+    asked = cheapest_rate(offered, "kimi-k3.1-pro", NOW, TEAM, RatePolicy(rank_free=True)).cheapest
+    assert asked is not None and asked.usd_per_month == D(4_536)  # (0.032 + 0.040) * 63,000
+
+
+def test_a_write_of_zero_that_nobody_bills_apart_hurts_only_who_writes() -> None:
+    """litellm prints 0 for writing the cache of providers that bill it as input: 40 rows of its map of 2026-11."""
+    listed = replace(rate(prices("2", "0.2", "10")), usd=replace(prices("2", "0.2", "10"), cache_write_5m=D(0)))
+    assert cheapest_rate([listed], "kimi-k3.1-pro", NOW, TEAM).cheapest is not None
+    writes = replace(TEAM, mix=TokenMix(cache_read=240_000, cache_write_5m=16_000, output=4_000))
+    assert [u.reason for u in cheapest_rate([listed], "kimi-k3.1-pro", NOW, writes).unranked] == [
+        "stated free (cache_write_5m): a price of 0 is ranked only when asked"
+    ]
 
 
 def test_an_upper_bound_loses_a_tie_against_an_exact_figure() -> None:
