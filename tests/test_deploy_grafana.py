@@ -43,11 +43,17 @@ METRICS = {PREFIX + name: labels for name, (_, labels) in GAUGES.items()} | {
 METRICS |= {name: labels for name, (_, labels) in PROCESS_GAUGES.items()}
 METRICS |= {f"{name}_total": labels for name, (_, labels) in PROCESS_COUNTERS.items()}
 KINDS = {"stat", "table", "timeseries", "bargauge", "state-timeline"}  # none of them deprecated
-BUILT_IN = {"__range", "__rate_interval"}
+BUILT_IN = {"__range", "__rate_interval", "__timeFilter", "__timeFrom", "__timeTo"}
 OWN_LABELS = {"job", "api"}  # the scrape's, and a renamed provider
 ALERT_LABELS = {"alertname", "alertstate", "severity"}
 OURS = re.compile(rf"\b(?:{PREFIX}|process_)\w+")
 SINGLE = ("model", "workload", "policy")  # of which the dashboard Model shows one
+
+
+FINANCE = "breakeven-finance"  # asks PostgreSQL; its statements are run by tests/test_deploy_finance.py
+METRICS_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+DATABASE_SOURCE = {"type": "grafana-postgresql-datasource", "uid": "${database}"}
+PROMETHEUS_BOARDS = [uid for uid in DASHBOARDS if uid != FINANCE]
 
 
 def panels(board: Json) -> list[Json]:
@@ -59,7 +65,11 @@ def targets(board: Json) -> list[Json]:
 
 
 def queries(board: Json) -> list[str]:
-    return [target["expr"] for target in targets(board)]
+    return [target["expr"] for target in targets(board) if "expr" in target]
+
+
+def statements(board: Json) -> list[str]:
+    return [target["rawSql"] for target in targets(board) if "rawSql" in target]
 
 
 def variables(board: Json) -> dict[str, Json]:
@@ -70,7 +80,7 @@ def test_the_files_are_what_the_builder_writes(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-B", GRAFANA / "build.py", tmp_path], check=True, cwd=tmp_path)
     written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert written == {f"{uid}.json": (GRAFANA / "dashboards" / f"{uid}.json").read_bytes() for uid in DASHBOARDS}
-    assert set(DASHBOARDS) == {f"breakeven-{name}" for name in ("overview", "model", "market", "sources")}
+    assert set(DASHBOARDS) == {f"breakeven-{name}" for name in ("overview", "model", "market", "finance", "sources")}
 
 
 # --- Grafana's schema -----------------------------------------------------------------------------------------------------------
@@ -125,7 +135,7 @@ def test_the_schema_refuses_a_broken_dashboard(breaking: Callable[[Json], Any], 
 def untold(board: Json) -> list[str]:
     """Panels without title, description or unit; a query without a legend."""
     said = [(p["title"], p["description"], p["fieldConfig"]["defaults"]["unit"], p["targets"]) for p in panels(board)]
-    return [f"{texts}" for texts in said if not all(texts)] + [t["expr"] for t in targets(board) if not t["legendFormat"]]
+    return [f"{texts}" for texts in said if not all(texts)] + [t["expr"] for t in targets(board) if "expr" in t and not t["legendFormat"]]
 
 
 def other_datasources(board: Json) -> list[str]:
@@ -142,7 +152,9 @@ def other_datasources(board: Json) -> list[str]:
         if (first["type"], first["name"], first["query"]) == ("datasource", "datasource", "prometheus")
         else ["no datasource variable first"]
     )
-    return complaints + [f"{one['datasource']}" for one in asking if one["datasource"] != {"type": "prometheus", "uid": "${datasource}"}]
+    fitting = [METRICS_SOURCE] if board["uid"] != FINANCE else [METRICS_SOURCE, DATABASE_SOURCE]
+    mixed = [f"{t['refId']}" for t in targets(board) if t["datasource"] != (DATABASE_SOURCE if "rawSql" in t else METRICS_SOURCE)]
+    return complaints + mixed + [f"{one['datasource']}" for one in asking if one["datasource"] not in fitting]
 
 
 def double_names(board: Json) -> list[str]:
@@ -171,15 +183,18 @@ def unusual_settings(board: Json) -> list[str]:
 def unfit_variables(board: Json) -> list[str]:
     """Variables that are not defined or not used, do not follow the time range, or are matched as if they had one value or many."""
     known = variables(board)
-    text = " ".join([*queries(board), *(v["query"] for v in known.values())])
-    used = set(re.findall(r"\$([a-zA-Z_]\w*)", text))
+    text = " ".join([*queries(board), *statements(board), *(v["query"] for v in known.values())])
+    used = set(re.findall(r"\$\{?([a-zA-Z_]\w*)", text))
     complaints = [f"not defined: {name}" for name in used - known.keys() - BUILT_IN]
-    complaints += [f"not used: {name}" for name in known.keys() - used - {"datasource"}]
+    complaints += [f"not used: {name}" for name in known.keys() - used - {"datasource", "database"}]
     for name, entry in known.items():
         if entry["type"] == "query":
+            complaints += [f"refresh of {name}"] * (entry["refresh"] != 2)
+            if entry["datasource"] == DATABASE_SOURCE:  # a statement takes values as quoted text, or a name could end it
+                complaints += [f"{name} is not quoted"] * bool(re.search(rf"\${name}\b|\$\{{{name}(?!:sqlstring\}})", text))
+                continue
             wrong = rf'(?<!~)"\${name}"' if entry["multi"] else rf'=~"\${name}"'
             complaints += [f"matcher of {name}"] * bool(re.search(wrong, text))
-            complaints += [f"refresh of {name}"] * (entry["refresh"] != 2)
             complaints += [f"all of {name}"] * (entry["includeAll"] and entry["allValue"] != ".+")
     return complaints
 
@@ -258,9 +273,16 @@ RULES: list[tuple[Rule, Callable[[Json], Any]]] = [
     (unknown_names, query_of('breakeven_age{job=~"$job"}')),
     (unknown_names, query_of(f"max by (gpu) ({SNAPSHOT})")),
     (unknown_names, query_of('breakeven_api_info{job=~"$job", gpu="x"}')),
-    (lost_links, lambda board: board["links"][0].update(url="/d/breakeven-finance?${datasource:queryparam}")),
+    (lost_links, lambda board: board["links"][0].update(url="/d/breakeven-nowhere?${datasource:queryparam}")),
     (lost_links, lambda board: board["links"][0].update(url="/d/breakeven-model?${tier:queryparam}")),
 ]
+
+
+def test_a_value_in_a_statement_is_quoted() -> None:
+    board = copy.deepcopy(DASHBOARDS[FINANCE])
+    target = targets(board)[0]
+    target["rawSql"] = target["rawSql"].replace("${gpu:sqlstring}", "'$gpu'")
+    assert unfit_variables(board) == ["gpu is not quoted"]
 
 
 @pytest.mark.parametrize("uid", DASHBOARDS)
@@ -300,7 +322,9 @@ def test_data_source_and_version_are_those_that_are_deployed() -> None:
     provisioned = (GRAFANA / "provisioning/datasources/breakeven.yaml").read_text(encoding="utf-8")
     compose = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
     for board in DASHBOARDS.values():
-        assert f"uid: {variables(board)['datasource']['current']['value']}\n" in provisioned
+        for source in (entry for entry in variables(board).values() if entry["type"] == "datasource"):
+            wanted = rf"uid: {source['current']['value']}\n +type: {source['query']}\n"
+            assert re.search(wanted, provisioned)
         assert {panel["pluginVersion"] for panel in panels(board)} == set(re.findall(r"grafana/grafana:(\S+)", compose))
 
 
@@ -385,7 +409,7 @@ real = pytest.mark.real
 
 
 @real
-@pytest.mark.parametrize("uid", DASHBOARDS)
+@pytest.mark.parametrize("uid", PROMETHEUS_BOARDS)
 def test_every_query_of_every_panel_gives_something(seen: Seen, uid: str) -> None:
     empty = []
     for panel in panels(DASHBOARDS[uid]):
@@ -401,7 +425,7 @@ def test_every_query_of_every_panel_gives_something(seen: Seen, uid: str) -> Non
 
 
 @real
-@pytest.mark.parametrize("uid", DASHBOARDS)
+@pytest.mark.parametrize("uid", PROMETHEUS_BOARDS)
 def test_every_variable_has_the_values_that_are_there(seen: Seen, uid: str) -> None:
     offers = [offer for offer in seen.api["offers"] if rentable(offer)]
     expected = {

@@ -23,7 +23,8 @@ Panel = Any  # a builder of some kind of panel: they share their methods, not a 
 SCHEMA_VERSION, GRAFANA = 41, "11.6.1"  # the version of compose.yaml
 GRID = 24  # columns of a dashboard
 METRICS = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
-DATABASE = models.DataSourceRef(type_val="postgres", uid="${database}")
+POSTGRESQL = "grafana-postgresql-datasource"
+DATABASE = models.DataSourceRef(type_val=POSTGRESQL, uid="${database}")
 TAG = "breakeven"
 FIRED = 'ALERTS{alertname=~"Breakeven.+", alertstate="firing"}'
 LETTERS = "ABCDEFGHIJ"
@@ -136,9 +137,9 @@ def link_to(uid: str, title: str, carried: Sequence[str], more: str = "") -> Any
 # --- variables --------------------------------------------------------------------------------------------------------------------
 
 
-def datasource_variable(name: str = "datasource", label: str = "Data source", kind: str = "prometheus", shown: str = "Prometheus") -> Any:
+def datasource_variable(name: str, label: str, kind: str, *, shown: str, uid: str) -> Any:
     """Which data source of a kind is asked; at first the one of compose.yaml."""
-    current = models.VariableOption(selected=True, text=shown, value=kind)
+    current = models.VariableOption(selected=True, text=shown, value=uid)
     return boards.DatasourceVariable(name).label(label).type(kind).regex("").multi(False).include_all(False).current(current)
 
 
@@ -149,6 +150,15 @@ def variable(name: str, label: str, query: str, *, many: bool = True) -> Any:
         .refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED).sort(models.VariableSort.ALPHABETICAL_ASC)
     )  # fmt: skip
     return made.all_value(".+").current(models.VariableOption(selected=True, text=["All"], value=["$__all"])) if many else made
+
+
+def sql_variable(name: str, label: str, statement: str) -> Any:
+    """What a statement finds; all of it at first. Statements take it as ${name:sqlstring}."""
+    return (
+        boards.QueryVariable(name).label(label).datasource(DATABASE).query(statement).regex("").multi(True).include_all(True)
+        .refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED).sort(models.VariableSort.ALPHABETICAL_ASC)
+        .current(models.VariableOption(selected=True, text=["All"], value=["$__all"]))
+    )  # fmt: skip
 
 
 # --- panels -----------------------------------------------------------------------------------------------------------------------

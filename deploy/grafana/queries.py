@@ -15,6 +15,7 @@ TITLES = {
     "breakeven-overview": "breakeven / Overview",
     "breakeven-model": "breakeven / Model",
     "breakeven-market": "breakeven / Market",
+    "breakeven-finance": "breakeven / Finance",
     "breakeven-sources": "breakeven / Sources",
 }
 LABELS = {"policy": "Memory policy", "gpu": "GPU", "sku": "Rate"}  # where it is not the capitalised name
@@ -53,11 +54,21 @@ def choices(name: str, selector: str, *, many: bool = True) -> Any:
     return variable(name, LABELS.get(name, name.capitalize()), f"label_values({selector}, {name})", many=many)
 
 
+def metrics_variable() -> Any:
+    """Which Prometheus."""
+    return datasource_variable("datasource", "Data source", "prometheus", shown="Prometheus", uid="prometheus")
+
+
 def common() -> list[Any]:
     """Data source and job."""
-    return [datasource_variable(), variable("job", "Job", "label_values(breakeven_build_info, job)")]
+    return [metrics_variable(), variable("job", "Job", "label_values(breakeven_build_info, job)")]
 
 
 def links(own: str) -> list[Any]:
     """To the other dashboards."""
-    return [link_to(uid, title.rpartition(" / ")[2], ("datasource", "job")) for uid, title in TITLES.items() if uid != own]
+    both = "breakeven-finance"  # it has no job: the book is one
+    return [
+        link_to(uid, title.rpartition(" / ")[2], ("datasource",) if both in (uid, own) else ("datasource", "job"))
+        for uid, title in TITLES.items()
+        if uid != own
+    ]

@@ -1,0 +1,111 @@
+"""For who pays: offers, price changes and coverage out of the book itself, by the SQL views that are its contract (PostgreSQL only)."""
+
+from __future__ import annotations
+
+from panels import POSTGRESQL, Json, Panel, Sql, dashboard, datasource_variable, lines, sql_table, sql_variable
+from queries import TITLES, links, metrics_variable
+
+from engine.units import HOURS_PER_MONTH
+
+UID = "breakeven-finance"
+CHOSEN = "gpu in (${gpu:sqlstring}) and provider in (${provider:sqlstring}) and tier in (${tier:sqlstring})"
+FRESH = (
+    f"from v_current_offers where fresh and not is_slice and price_kind in ('list', 'ask') and availability <> 'unavailable' and {CHOSEN}"
+)
+
+
+def finance() -> Json:
+    """The dashboard."""
+    database = datasource_variable("database", "Database", POSTGRESQL, shown="PostgreSQL", uid="postgres")
+    names = {"gpu": "GPU", "provider": "Provider", "tier": "Tier"}
+    choices = [
+        sql_variable(name, label, f"select distinct {name} from v_current_offers where fresh order by 1") for name, label in names.items()
+    ]
+    return dashboard(
+        uid=UID,
+        title=TITLES[UID],
+        description="Offers, what a month of them costs, price changes and what the book stands on, from the SQL views of the database.",
+        links=links(UID),
+        variables=[metrics_variable(), database, *choices],
+        rows=[(10, [cheapest()]), (9, [months(), tiers()]), (9, [history()]), (9, [changes(), coverage()])],
+    )
+
+
+def cheapest() -> Panel:
+    """The offers themselves."""
+    statement = f"""
+        select provider, sku, region, gpu as "GPU", gpu_count::text as "GPUs", tier, trust, usd_per_gpu_hour as "per GPU-hour",
+            usd_per_hour as "per hour", usd_per_hour * {HOURS_PER_MONTH} as "per month of {HOURS_PER_MONTH} h", currency,
+            to_char(seen_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI') as "seen at, UTC", source
+        {FRESH} order by usd_per_gpu_hour, provider, sku, region limit 200
+    """
+    about = "The 200 cheapest fresh offers per GPU, of the chosen GPUs, providers and tiers. USD at the last reference rate, without VAT."
+    return sql_table("Cheapest offers", about, statement, "currencyUSD", sorted_by="per GPU-hour")
+
+
+def months() -> Panel:
+    """A month of a GPU at each provider."""
+    statement = f"""
+        select provider, gpu as "GPU", tier, min(usd_per_gpu_hour) * {HOURS_PER_MONTH} as "lowest",
+            percentile_cont(0.5) within group (order by usd_per_gpu_hour) * {HOURS_PER_MONTH} as "median", count(*)::text as "offers"
+        {FRESH} group by provider, gpu, tier order by gpu, 4, provider
+    """
+    about = f"One GPU for a month of {HOURS_PER_MONTH} hours, at the lowest and the median of the provider's fresh offers."
+    return sql_table("A month of a GPU", about, statement, "currencyUSD", sorted_by="GPU")
+
+
+def tiers() -> Panel:
+    """What a commitment or an interruption saves."""
+    statement = f"""
+        select gpu as "GPU", provider, min(usd_per_gpu_hour) filter (where tier = 'on_demand') as "on demand",
+            min(usd_per_gpu_hour) filter (where tier = 'spot') as "spot",
+            min(usd_per_gpu_hour) filter (where tier = 'reserved') as "reserved"
+        {FRESH} group by gpu, provider having count(distinct tier) > 1 order by gpu, provider
+    """
+    about = "Lowest price per GPU-hour by tier, where a provider sells a GPU in more than one."
+    return sql_table("On demand, spot and reserved", about, statement, "currencyUSD", sorted_by="GPU")
+
+
+def history() -> Panel:
+    """Prices as they were listed."""
+    statement = f"""
+        select greatest(listed_from, $__timeFrom()) as time, price_per_hour / gpu_count as value,
+            concat_ws(' ', provider, sku, region, tier, currency) as metric
+        from v_price_history
+        where {CHOSEN} and not imported and listed_from <= $__timeTo() and coalesce(listed_to, $__timeTo()) >= $__timeFrom()
+        order by 1, 3
+    """
+    about = "Per GPU-hour, in the currency it is printed in; a point where a price began, or at the start of the time range."
+    return lines("Prices as they were listed", about, [Sql(statement, over_time=True)], "none")
+
+
+def changes() -> Panel:
+    """What moved."""
+    statement = f"""
+        select to_char(listed_from at time zone 'UTC', 'YYYY-MM-DD HH24:MI') as "at, UTC", provider, sku, region, tier, currency,
+            before as "before, per hour", price_per_hour as "after, per hour",
+            round((price_per_hour / before - 1) * 100, 1)::text || ' %' as "change"
+        from (
+            select *, lag(price_per_hour) over (
+                partition by source, provider, sku, region, gpu, gpu_count, tier, term_months, trust, currency order by listed_from
+            ) as before
+            from v_price_history where {CHOSEN} and not imported
+        ) one
+        where before <> price_per_hour and $__timeFilter(listed_from) order by listed_from desc, provider, sku, region limit 200
+    """
+    about = (
+        "Changes of listed prices in the time range, the newest 200, in the currency they are printed in. Exchange rates change nothing."
+    )
+    return sql_table("Price changes", about, statement, "none", sorted_by="at, UTC")
+
+
+def coverage() -> Panel:
+    """What the figures stand on."""
+    statement = """
+        select source, count(*)::text as "offers", (count(*) filter (where fresh))::text as "fresh",
+            count(distinct provider)::text as "providers", string_agg(distinct currency, ', ') as "currencies",
+            to_char(max(seen_at) at time zone 'UTC', 'YYYY-MM-DD HH24:MI') as "last seen, UTC"
+        from v_current_offers group by source order by source
+    """
+    about = "Offers listed now by who told them. Sources that begin with book: came with the program or were imported, and are never fresh."
+    return sql_table("What the book stands on", about, statement, "none", sorted_by="source")
