@@ -123,7 +123,8 @@ def cheapest_rate(
 ) -> RateRanking:
     """The model's price lists ranked by what the workload costs a month; ties go to exact figures, the vendor, then names.
 
-    A list without a price the workload needs, or with a price of 0 for input, output or cached tokens it uses, is not ranked and keeps its reason.
+    A list without a price the workload needs, or with a price of 0 for input, output or cached tokens it uses, is not ranked and
+    keeps its reason.
     """
     known = tuple(rates)
     batch = eligible_rates(known, model, at, replace(policy, skus=(BATCH,))) if workload.batch_share else ()
