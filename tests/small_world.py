@@ -18,7 +18,7 @@ from scrapers.contract import FxQuote
 from tracker.database import migrate, open_database
 from tracker.paths import config_dir
 from tracker.rows import OfferRow, RateRow, scaled
-from tracker.snapshot import Vitals
+from tracker.snapshot import ActiveAlert, Vitals
 from tracker.store import SweepReport, record_sweep
 from tracker.tables import RATE_SCALE, RENT_SCALE
 from tracker.world import World, load_world
@@ -245,6 +245,12 @@ def sweep(db: Engine, source: str, at: datetime, *rows: OfferRow | RateRow, **ho
 
 VITALS = Vitals(
     jobs=5, missed=2, trouble="full", database_bytes=8192, waiting=1, failed=0, oldest_waiting=T0,
+    alerts=(
+        ActiveAlert(
+            id=7, rule="cheaper-setup", kind="cheaper_setup", subject="large-60b/turns/studiotv", fired_at=T0, held_until=None,
+            title="large-60b: $2.30/h instead of $3.00/h", text="cheaper setup for large-60b: $2.30/h instead of $3.00/h",
+        ),
+    ),
     process={
         "cpu_seconds": 1.5, "resident_memory_bytes": 100 * 2**20, "start_time_seconds": (T0 - timedelta(hours=1)).timestamp(),
         "open_fds": 20, "max_fds": 1024,

@@ -151,6 +151,7 @@ def test_the_command_line_has_no_vitals_and_shows_none(snapshot: Snapshot) -> No
     told = names(text_of(replace(snapshot, vitals=None)))
     assert names(text_of(snapshot)) - told == {
         "jobs", "jobs_missed_total", "outbox_waiting_deliveries", "outbox_failed_deliveries", "outbox_oldest_timestamp_seconds", "trouble",
+        "alerts_active",
         "database_size_bytes", *PROCESS_GAUGES, "process_cpu_seconds_total",
     }  # fmt: skip
 

@@ -15,7 +15,7 @@ import pytest
 from databases import BOTH, new_book, opened
 from small_world import T0, offer, small_world, sweep
 from sqlalchemy import Engine, select, update
-from watching import CHEAPER
+from watching import CHEAPER, STALE, TRACK_ONE
 from watching import HOOK as HOOK_ROUTE
 
 from tracker.alerting.desk import AlertDesk
@@ -162,3 +162,24 @@ def test_what_a_dead_sender_had_is_sent_by_another_under_the_same_id(db: Engine,
         assert outbox.deliver(client) == 1
         assert outbox.deliver(client) == 0
     assert arrived == [message_id(key)] * 2
+
+
+def test_sweeps_that_different_processes_saw_add_up(db: Engine, tmp_path: Path) -> None:
+    """The first sees the fall in one sweep, the second in the next: that is twice in a row. A third, started just now, knows as well."""
+    world = small_world(tmp_path / "two", tracker_toml=TRACK_ONE, alerts_toml=CHEAPER + HOOK_ROUTE)
+    first, second, third = (desk(db, world) for _ in range(3))
+    assert first.judge(seen(db, world, 0, "2.00")) == ()
+    assert first.judge(seen(db, world, 1, "1.50")) == ()
+    fall = seen(db, world, 2, "1.50")
+    assert len(second.judge(fall)) == 1
+    assert first.judge(fall) == third.judge(fall) == ()
+    assert len(told(db)) == 1
+
+
+def test_a_source_that_is_stale_is_told_by_one_of_many(db: Engine, tmp_path: Path) -> None:
+    world = small_world(tmp_path / "stale", tracker_toml=TRACK_ONE, alerts_toml=STALE + HOOK_ROUTE)
+    desks = [desk(db, world) for _ in range(3)]
+    fresh = seen(db, world, 0, "2.00")
+    assert [one.judge(fresh) for one in desks] == [()] * 3
+    late = recompute(db, world, Sizer(world), T0 + timedelta(hours=4))
+    assert sum(len(one.judge(late)) for one in desks) == 1

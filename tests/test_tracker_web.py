@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import httpx
 import pytest
 from processes import Running
-from small_world import FILES, T0, fill, offer, small_world, sweep
+from small_world import FILES, T0, VITALS, fill, offer, small_world, sweep
 from sqlalchemy import Engine, text
 from upstream import Upstream
 from worlds import serve_market, write_user_config
@@ -37,7 +37,7 @@ SCRIPT = "<script>alert('x')</script>"
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
 PATHS = (
     "/", "/style.css", "/favicon.ico", "/metrics", "/healthz", "/readyz", "/nowhere", "/api/v1/models", "/api/v1/models/large-60b",
-    "/api/v1/models/nobody", "/api/v1/offers", "/api/v1/rates", "/api/v1/sources", "/api/v1/openapi.json",
+    "/api/v1/models/nobody", "/api/v1/alerts", "/api/v1/offers", "/api/v1/rates", "/api/v1/sources", "/api/v1/openapi.json",
 )  # fmt: skip
 
 
@@ -317,6 +317,15 @@ def test_all_models_offers_rates_and_sources(served: Served) -> None:
     assert {s["id"]: (s["status"], s["sweeps"], s["failures"], s["enabled"]) for s in sources} == {
         "ecb": ("ok", 1, 0, True), "keyed": ("never", 0, 0, False), "rents": ("ok", 2, 1, True), "tokens": ("ok", 1, 0, True),
     }  # fmt: skip
+
+
+def test_active_alerts_are_on_the_page_and_in_the_api(served: Served) -> None:
+    assert "Active alerts" not in get(served, "/").text
+    assert body(served, "/api/v1/alerts")["alerts"] == []
+    served.snapshot = replace(served.snapshot, vitals=VITALS)
+    assert "2026-11-02 12:00 UTC: cheaper setup for large-60b: $2.30/h instead of $3.00/h" in get(served, "/").text
+    (alert,) = body(served, "/api/v1/alerts")["alerts"]
+    assert (alert["id"], alert["rule"], alert["kind"], alert["fired_at"]) == (7, "cheaper-setup", "cheaper_setup", "2026-11-02T12:00:00Z")
 
 
 def test_lists_can_be_narrowed(served: Served) -> None:

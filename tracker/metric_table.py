@@ -60,6 +60,7 @@ GAUGES: Table = {
     "outbox_waiting_deliveries": ("Messages that are still to be delivered, one for each alert and route.", ()),
     "outbox_failed_deliveries": ("Messages nobody took, given up after the last attempt.", ()),
     "outbox_oldest_timestamp_seconds": ("Since when the oldest message waits, seconds since 1970; absent where none does.", ()),
+    "alerts_active": ("Alerts that are true, news and not acknowledged, by kind.", ("kind",)),
     "database_size_bytes": ("Size of the database, what is free in it included.", ()),
     "trouble": ("1 for what keeps the program from keeping sweeps now, 0 for all else.", ("kind",)),
     "build_info": ("The running program; always 1.", ("version",)),

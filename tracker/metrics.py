@@ -5,6 +5,7 @@ A value series carries no label that changes when the answer changes; the changi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from importlib.metadata import version
@@ -14,6 +15,7 @@ from typing import Literal
 from engine.offers import GpuOffer, is_firm
 from engine.rates import TOKEN_KINDS, Conditions, TokenRate
 from engine.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
+from tracker.alerting.rules import RULES
 from tracker.book import Book, Listed
 from tracker.exposition import Family, Sample
 from tracker.faults import ADVICE, CLOCK
@@ -204,4 +206,7 @@ def _vitals(seen: Vitals) -> Iterator[Figure]:
     yield from ((name, (), count) for name, count in counts.items() if count is not None)
     if seen.oldest_waiting is not None:
         yield "outbox_oldest_timestamp_seconds", (), seen.oldest_waiting.timestamp()
+    if seen.alerts is not None:
+        found = Counter(alert.kind for alert in seen.alerts)
+        yield from (("alerts_active", (kind,), found[kind]) for kind in RULES)
     yield from (("process_" + name, (), number) for name, number in seen.process.items())

@@ -90,6 +90,20 @@ class ModelAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveAlert:
+    """An alert that is true, news and not acknowledged. ``held_until``: it waits for the end of quiet hours or for a digest."""
+
+    id: int
+    rule: str
+    kind: str
+    subject: str
+    fired_at: datetime
+    held_until: datetime | None
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
     """One look at the program. What the database had to tell is None where it did not answer."""
 
@@ -101,6 +115,7 @@ class Vitals:
     waiting: int | None = None  # messages that are still to be delivered
     failed: int | None = None  # messages nobody took, given up
     oldest_waiting: datetime | None = None
+    alerts: tuple[ActiveAlert, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,11 @@ from typing import Any
 
 from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED
 from prometheus_client.process_collector import ProcessCollector
-from sqlalchemy import Connection, Engine, func, select, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from tracker.alerting.ledger import DELIVERY, FAILED, STORED
+from tracker.alerting.counts import alert_counts
+from tracker.alerting.decisions import active_alerts
 from tracker.database import reading
 from tracker.faults import Trouble
 from tracker.snapshot import Snapshot, Vitals
@@ -38,7 +39,7 @@ class Watcher:
         )
         try:
             with reading(self._db) as connection:
-                seen = replace(seen, database_bytes=database_bytes(connection), **outbox(connection))
+                seen = replace(seen, database_bytes=database_bytes(connection), **messages(connection))
         except SQLAlchemyError:  # whoever read the book just before has said what is wrong
             return replace(snapshot, vitals=seen)
         return replace(snapshot, vitals=seen)
@@ -59,9 +60,9 @@ def database_bytes(connection: Connection) -> int:
     return int(pages) * int(size)
 
 
-def outbox(connection: Connection) -> dict[str, Any]:
-    """Deliveries that wait and that were given up, and since when the oldest waits."""
-    query = select(DELIVERY.c.state, func.count(), func.min(DELIVERY.c.created_at)).group_by(DELIVERY.c.state)
-    found = {state: (count, oldest) for state, count, oldest in connection.execute(query)}
-    waiting, oldest = found.get(STORED, (0, None))
-    return {"waiting": waiting, "failed": found.get(FAILED, (0, None))[0], "oldest_waiting": oldest}
+def messages(connection: Connection) -> dict[str, Any]:
+    """Deliveries that wait and that were given up, since when the oldest waits, and the active alerts."""
+    found = alert_counts(connection)
+    return {
+        "waiting": found.waiting, "failed": found.failed, "oldest_waiting": found.oldest_waiting, "alerts": active_alerts(connection),
+    }  # fmt: skip

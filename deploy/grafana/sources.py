@@ -39,7 +39,7 @@ def sources() -> Json:
             (9, held_back()),
             (9, [rejected_by_reason(), every()]),
             (4, program_now()),
-            (8, [troubles(), memory(), work()]),
+            (8, [troubles(), active_alerts(), memory(), work()]),
         ],
     )
 
@@ -88,6 +88,12 @@ def troubles() -> Panel:
     """What kept the program from its work."""
     about = "A line for each kind of trouble: 1 while it kept the program from keeping sweeps."
     return lines("Trouble with the database or the clock", about, [ask(f"max by (kind) ({series('trouble')})", "{{kind}}")], "short")
+
+
+def active_alerts() -> Panel:
+    """What people were told and is still so."""
+    about = "Alerts of the daemon's own rules that are true, news and not acknowledged, by kind."
+    return lines("Active alerts", about, [ask(f"max by (kind) ({series('alerts_active')})", "{{kind}}")], "short")
 
 
 def memory() -> Panel:

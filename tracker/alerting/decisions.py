@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
 from tracker.alerting.ledger import ALERT, DELIVERY, FAILED, SILENCE, STORED
 from tracker.errors import UnknownName
+from tracker.snapshot import ActiveAlert
 
 
 def active(connection: Connection) -> Sequence[RowMapping]:
     """Alerts that are true, news, and not acknowledged; newest first."""
     query = select(ALERT).where(ALERT.c.over_at.is_(None), ALERT.c.acked_at.is_(None)).order_by(ALERT.c.id.desc())
     return connection.execute(query).mappings().all()
+
+
+def active_alerts(connection: Connection) -> tuple[ActiveAlert, ...]:
+    """The same as values."""
+    return tuple(_value(row, json.loads(row["body"])) for row in active(connection))
+
+
+def _value(row: RowMapping, body: Mapping[str, Any]) -> ActiveAlert:
+    return ActiveAlert(
+        id=row["id"], rule=row["rule"], kind=row["kind"], subject=row["subject"], fired_at=row["fired_at"], held_until=row["held_until"],
+        title=str(body.get("title", "")), text=str(body.get("text", "")),
+    )  # fmt: skip
 
 
 def since(connection: Connection, start: datetime, end: datetime) -> Sequence[RowMapping]:

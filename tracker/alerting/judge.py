@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from engine.units import usd_per_month
+from tracker.rows import to_ms
 
 Prices = Mapping[str, Decimal]
 MOVED = "moved"  # up or down, where either is told
@@ -194,4 +195,4 @@ def is_old(terms: Terms, state: State, now: datetime) -> bool:
 
 def key_of(seen: Seen, now: datetime) -> str:
     """What a message is stored under: the same whoever finds it."""
-    return f"{seen.rule}:{seen.subject}@{int(now.timestamp() * 1000)}"
+    return f"{seen.rule}:{seen.subject}@{to_ms(now)}"

@@ -58,6 +58,7 @@ class Outbox:
         self._retry_s = retry_s
         self._routes = {name: route for name, route in config.routes.items() if not route.off_reason}
         self._senders = {name: make_sender(route) for name, route in self._routes.items()}
+        self._faults: dict[str, str] = {}  # of what is renewed
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -110,8 +111,10 @@ class Outbox:
             if isinstance(sender, AlertmanagerSender):
                 with reading(self._db) as connection:
                     alerts = due(connection, name, self._now())
-                if alerts and (fault := sender.push(client, alerts)):
+                fault = sender.push(client, alerts) if alerts else ""
+                if fault and fault != self._faults.get(name):  # once, not every half minute
                     log.warning("active alerts were not taken by %s: %s", name, fault)
+                self._faults[name] = fault
 
     def _claim(self, row: RowMapping) -> bool:
         """Whether this process may send it now: no other has it, or the one that had it did not end in time."""

@@ -18,7 +18,7 @@ from tracker.faults import Trouble
 from tracker.plain import as_json, plain
 from tracker.present import HEADER, rows, source_line
 from tracker.readiness import not_ready
-from tracker.snapshot import ModelAnswer, Snapshot
+from tracker.snapshot import ActiveAlert, ModelAnswer, Snapshot
 from tracker.web import series
 from tracker.web.past import Past, asked_moment
 from tracker.web.scrape import ScrapeFirst, Scrapes
@@ -93,7 +93,7 @@ def _page(app: FastAPI, served: Served, seen: SnapshotAt) -> None:
         return HTMLResponse(
             page.render(
                 header=HEADER, rows=rows(now), sources=sources, at=now.at, workload=workload, track=track,
-                known=now.book.known, today=served.now(), past=f"?at={minute(now.at)}" if at else "",
+                alerts=active(now), known=now.book.known, today=served.now(), past=f"?at={minute(now.at)}" if at else "",
             )
         )  # fmt: skip
 
@@ -137,6 +137,11 @@ def _api(app: FastAPI, served: Served, seen: SnapshotAt) -> None:
         found = [r for r in now.book.rates if model in ("", r.value.model) and provider in ("", r.value.provider)]
         return _json({**when(now), "rates": [listed_facts(entry) for entry in found]})
 
+    @app.get("/api/v1/alerts")
+    def alerts() -> Response:
+        """Active alerts, newest first; breakeven alerts acknowledges them."""
+        return _json({**when(served.snapshot), "alerts": active(served.snapshot)})
+
     @app.get("/api/v1/sources")
     def sources(at: str = "") -> Response:
         """How each source is doing."""
@@ -162,6 +167,11 @@ def _unknown(served: Served, model: str) -> str:
     except UnknownName as error:
         return str(error)
     return f"model {model!r} is known but not tracked; name it in [track] models of tracker.toml"
+
+
+def active(snapshot: Snapshot) -> tuple[ActiveAlert, ...]:
+    """Active alerts of the snapshot of a running daemon; none of a past one."""
+    return () if snapshot.vitals is None else snapshot.vitals.alerts or ()
 
 
 def listed_facts(entry: Listed[Any]) -> dict[str, Any]:
