@@ -15,7 +15,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, func, select
+from homes import run
+from sqlalchemy import Engine, func, select, text
 
 from scrapers.contract import GpuQuote, Skipped, TokenQuote
 from tracker.book import read_book
@@ -26,6 +27,7 @@ from tracker.errors import BreakevenError, UnknownName
 from tracker.exchange import exchange_of, load_shipped, shipped_quotes
 from tracker.history import gcp, genai, litellm, portkey, quotes, recordings, scaleway
 from tracker.history.load import KINDS, HistoryReport, import_history, read_history
+from tracker.history.quotes import Shape
 from tracker.history.runs import Judge, Runs, to_runs
 from tracker.history.sightings import HistoryFileError, Sighting, exact_json, read_text
 from tracker.paths import config_dir
@@ -76,8 +78,8 @@ Importer = Callable[..., HistoryReport]
 def bring(db: Engine, world: World) -> Importer:
     """Import a series."""
 
-    def importer(kind: str, path: Path, at: datetime | None = None) -> HistoryReport:
-        return import_history(db, kind, path, world, NOW, at=at)
+    def importer(kind: str, path: Path, at: datetime | None = None, shape: Shape = quotes.OURS) -> HistoryReport:
+        return import_history(db, kind, path, world, NOW, at=at, shape=shape)
 
     return importer
 
@@ -506,6 +508,70 @@ def test_a_wrong_cell_names_file_line_and_column(old: str, new: str, message: st
         list(read_history("offers", path, judge.world.catalogue))
 
 
+def test_a_table_of_one_s_own_is_read_as_it_is(tmp_path: Path, bring: Importer, db: Engine) -> None:
+    """Its columns have other names, and what holds for all rows stands in none of them. GPUs go by our ids, twice is once."""
+    path = table(
+        tmp_path / "contract.csv", "date,machine,accelerator,eur",
+        "2026-01-01,big,nvidia-h200-sxm-141,20.80", "2026-02-01,big,nvidia-h200-sxm-141,20.80", "2026-03-01,big,nvidia-h200-sxm-141,19.20",
+        "2026-03-01,odd,H9000,1",
+    )  # fmt: skip
+    shape = Shape(
+        columns={"observed": "date", "sku": "machine", "gpu": "accelerator", "price": "eur"},
+        constants={
+            "provider": "northwind",
+            "gpu_count": "8",
+            "tier": "reserved",
+            "term_months": "12",
+            "per": "node_hour",
+            "currency": "EUR",
+        },
+    )
+    report = bring("offers", path, shape=shape)
+    assert (report.sightings, report.rows, report.refused) == (4, 2, {"unmapped gpu": 1})
+    assert bring("offers", path, shape=shape).new_points == 0
+    with reading(db) as connection:
+        found = connection.execute(
+            text(
+                "select origin, provider, sku, gpu, gpu_count, tier, term_months, currency, price from offer"
+                " join offer_point on id = offer_id"
+            )
+        ).all()
+    own = ("contract", "northwind", "big", "nvidia-h200-sxm-141", 8, "reserved", 12, "EUR")
+    assert {tuple(row) for row in found} == {(*own, 20_800_000_000), (*own, 19_200_000_000)}
+
+
+def test_own_token_prices_go_by_our_ids(tmp_path: Path, bring: Importer) -> None:
+    path = table(tmp_path / "mine.csv", "when,in,out", "2026-01-01,0.50,2")
+    constants = {"provider": "northwind", "model": "kimi-k3.1-pro", "per": "mtok", "currency": "USD"}
+    shape = Shape(columns={"observed": "when", "input": "in", "output": "out"}, constants=constants)
+    report = bring("rates", path, shape=shape)
+    assert (report.rows, report.new_points, report.refused) == (1, 1, {})
+
+
+def test_a_price_without_its_unit_or_currency_is_not_guessed(tmp_path: Path, judge: Judge) -> None:
+    path = table(tmp_path / "mine.csv", "observed,provider,gpu,gpu_count,tier,price,per", "2026-01-01,x,H100,1,on_demand,2,gpu_hour")
+    with pytest.raises(HistoryFileError, match=r"mine\.csv: line 1: column currency is missing"):
+        list(read_history("offers", path, judge.world.catalogue))
+
+
+def test_a_column_nobody_knows_and_one_of_a_fixed_shape_are_refused(tmp_path: Path, judge: Judge) -> None:
+    with pytest.raises(UnknownName, match=r"no column named 'prize' \(did you mean price\?\)"):
+        Shape(columns={"prize": "usd"})
+    with pytest.raises(UnknownName, match="the shape of aws is its own"):
+        list(read_history("aws", tmp_path / "a.csv", judge.world.catalogue, shape=Shape(constants={"currency": "EUR"})))
+
+
+def test_the_command_takes_columns_and_values(tmp_path: Path) -> None:
+    path = table(tmp_path / "mine.csv", "date,accelerator,eur", "2026-01-01,nvidia-h200-sxm-141,2.60")
+    fixed = ("provider=northwind", "gpu_count=1", "tier=on_demand", "per=gpu_hour", "currency=EUR")
+    words = [word for name in ("observed=date", "gpu=accelerator", "price=eur") for word in ("--column", name)]
+    words += [word for value in fixed for word in ("--set", value)]
+    told = run(tmp_path, "import", "history", "offers", str(path), *words)
+    assert told.code == 0, told.err
+    assert told.out.startswith("offers: 1 prices in 1 files, 1 runs, 2026-01-01 to 2026-01-01, 1 new price points\n")
+    assert run(tmp_path, "import", "history", "offers", str(path), "--set", "currency").code == 2
+
+
 def test_a_wrong_line_imports_nothing_of_the_file(tmp_path: Path, bring: Importer, db: Engine) -> None:
     path = table(tmp_path / "o.csv", OFFER_HEADER, OFFER_LINE, OFFER_LINE.replace("3.99", "free"))
     with pytest.raises(HistoryFileError, match="line 3: price"):
@@ -674,6 +740,37 @@ def test_real_gcp_series_refuses_every_spot_price_below_a_fifth(shared: Path, br
         "spot price without the GPU (below 20 % of on demand)": low,
         "priced on demand, sold as spot or by reservation only": small,
     }
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("kind", "name", "first", "last"),
+    [("azure", "azure_on_demand_2023_2025", "2023-10-27", "2025-06-03"), ("scaleway", "scaleway_2020_2025", "2020-02-11", "2025-11-04")],
+)
+def test_real_cloud_series_come_in_twice_without_a_change(
+    kind: str, name: str, first: str, last: str, shared: Path, bring: Importer, db: Engine
+) -> None:
+    """Every line is a sighting; every price that is listed stands in the file with that machine and region."""
+    path = shared / f"series/gpu-clouds/{name}.csv.gz"
+    lines = raw(path)
+    report = bring(kind, path)
+    assert (report.sightings, sum(report.refused.values()) < len(lines)) == (len(lines), True)
+    assert report.first is not None and report.last is not None
+    assert (f"{report.first:%Y-%m-%d}", f"{report.last:%Y-%m-%d}") == (first, last)
+    columns = ("arm_sku_name", "region", "usd_per_hour") if kind == "azure" else ("instance_type", "zone", "eur_hour")
+    printed = {(line[columns[0]], line[columns[1]], Decimal(line[columns[2]] or 0)) for line in lines}
+    query = "select sku, region, price from offer join offer_point on id = offer_id where price is not null"
+    with reading(db) as connection:
+        kept = {(sku, region, Decimal(price) / 10**9) for sku, region, price in connection.execute(text(query))}
+    assert (len(kept) > 20, kept - printed) == (True, set())
+    assert bring(kind, path).new_points == 0
+
+
+@pytest.mark.shared
+def test_real_dated_rates_come_in_twice_without_a_change(shared: Path, bring: Importer) -> None:
+    path = shared / "recorded/tokens/genai-prices/v2-data.2026-08-21.47df840a.json.gz"
+    assert bring("genai-prices", path).new_points > 200
+    assert bring("genai-prices", path).new_points == 0
 
 
 @pytest.mark.shared

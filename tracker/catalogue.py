@@ -15,6 +15,7 @@ from tracker.catalogue_gpus import GpuName, Instance, load_formats, load_gpu_nam
 from tracker.catalogue_models import ModelAlias, load_models, model_paths
 
 ANY = "any"  # names that mean the same GPU in every catalogue
+OWN_IDS = ""  # in the place of a source: names are our own ids
 TABLES = ("formats.toml", "gpus.toml", "gpu_names.toml", "instances.csv")
 
 
@@ -35,6 +36,8 @@ class Catalogue:
         instance = self.instances.get((provider, sku))
         if instance is not None:
             return instance.gpu if instance.whole else None
+        if source == OWN_IDS and name in self.gpus:
+            return name
         for catalogue in (source, ANY):
             meaning = self.gpu_names.get(catalogue, {}).get(name)
             if meaning is not None:
@@ -43,6 +46,8 @@ class Catalogue:
 
     def model_for(self, source: str, provider: str, source_model_id: str) -> ModelAlias | None:
         """The model an id means, as its provider or (where ids name the provider themselves) its source spells it."""
+        if source == OWN_IDS and source_model_id in self.models:
+            return ModelAlias(model=source_model_id)
         return self.model_aliases.get((provider, source_model_id)) or self.model_aliases.get((source, source_model_id))
 
 

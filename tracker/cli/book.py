@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import monotonic
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from tracker.bookstore import import_book
 from tracker.cli.session import Json, print_json, say, session
 from tracker.database import only_daemon
 from tracker.history.load import KINDS, HistoryReport, import_history
+from tracker.history.quotes import Shape
 from tracker.moments import moment
 
 Folder = Annotated[Path, typer.Argument(help="Folder of offers.csv and rates.csv.")]
@@ -39,16 +41,32 @@ def import_series(
     kind: Annotated[str, typer.Argument(help=f"Shape of the file: {', '.join(KINDS)}.")],
     path: Annotated[Path, typer.Argument(help="A file, or a folder of files that are one history.")],
     dated: Annotated[str, typer.Option(help="Time (UTC) of a snapshot whose name holds no day.")] = "",
+    column: Annotated[list[str] | None, typer.Option(help="offers, rates: OURS=THEIRS, such as price=usd_per_hour.")] = None,
+    every: Annotated[list[str] | None, typer.Option("--set", help="offers, rates: OURS=VALUE in every row, such as currency=EUR.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Add a recorded series to the history, each price with the days it was seen; a second time changes nothing."""
-    here = session(writes=True)
+    """Add a recorded series to the history, each price with the days it was seen; a second time changes nothing.
+
+    offers and rates are tables of your own. Needed are observed, provider, gpu, gpu_count, tier, price, per and currency; for rates
+    observed, provider, model, per, currency and a price such as input or output. GPUs and models go by our ids or their provider's
+    names; per is gpu_hour, node_hour, node_month, token, mtok.
+    """
+    here, began = session(writes=True), monotonic()
+    shape = Shape(columns=_pairs(column or [], "--column"), constants=_pairs(every or [], "--set"))
     with only_daemon(here.db):
-        report = import_history(here.db, kind, path, here.world, here.now, at=moment(dated, "--dated") if dated else None)
+        report = import_history(here.db, kind, path, here.world, here.now, at=moment(dated, "--dated") if dated else None, shape=shape)
     if as_json:
         print_json(report)
     else:
         _say_report(report)
+        say(f"  {monotonic() - began:.1f} s")
+
+
+def _pairs(words: list[str], option: str) -> dict[str, str]:
+    """NAME=VALUE words."""
+    if wrong := [word for word in words if "=" not in word]:
+        raise typer.BadParameter(f"{option} {wrong[0]!r}: write NAME=VALUE")
+    return dict(word.split("=", 1) for word in words)
 
 
 def _say_report(report: HistoryReport) -> None:

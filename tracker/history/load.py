@@ -15,6 +15,7 @@ from tracker.database import writing
 from tracker.errors import UnknownName, did_you_mean
 from tracker.exchange import load_exchange, load_shipped
 from tracker.history import aws, azure, gcp, genai, litellm, portkey, quotes, scaleway
+from tracker.history.quotes import OURS, Shape
 from tracker.history.runs import Judge, span_of, to_runs
 from tracker.history.sightings import HistoryFileError, Sighting
 from tracker.rows import from_ms
@@ -25,17 +26,17 @@ SERIES: Mapping[str, Callable[[Path, Catalogue], Iterator[Sighting]]] = {
     "aws": aws.read,
     "azure": azure.read,
     "gcp": gcp.read,
-    "offers": quotes.read_offers,
-    "rates": quotes.read_rates,
     "scaleway": scaleway.read,
 }
+# Tables of anybody's making.
+TABLES: Mapping[str, Callable[[Path, Catalogue, Shape], Iterator[Sighting]]] = {"offers": quotes.read_offers, "rates": quotes.read_rates}
 # Files that show one moment: it stands in their name, or is told.
 SNAPSHOTS: Mapping[str, Callable[[Path, datetime | None], Iterator[Sighting]]] = {
     "genai-prices": genai.read,
     "litellm": litellm.read,
     "portkey": portkey.read,
 }
-KINDS = tuple(sorted([*SERIES, *SNAPSHOTS]))
+KINDS = tuple(sorted([*SERIES, *SNAPSHOTS, *TABLES]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +55,16 @@ class HistoryReport:
     last: datetime | None
 
 
-def read_history(kind: str, path: Path, catalogue: Catalogue, at: datetime | None = None) -> Iterator[Sighting]:
-    """The sightings of a file, or of all files of a folder as one history. ``at`` dates a snapshot whose name does not."""
+def read_history(kind: str, path: Path, catalogue: Catalogue, at: datetime | None = None, shape: Shape = OURS) -> Iterator[Sighting]:
+    """The sightings of a file, or of all files of a folder as one history. ``at`` dates a snapshot whose name does not; ``shape``
+    says how a table of offers or rates differs from ours."""
+    if shape != OURS and kind not in TABLES:
+        raise UnknownName(f"columns are named for {' and '.join(TABLES)}; the shape of {kind} is its own")
     for file in files_of(path):
         if kind in SERIES:
             yield from SERIES[kind](file, catalogue)
+        elif kind in TABLES:
+            yield from TABLES[kind](file, catalogue, shape)
         elif kind in SNAPSHOTS:
             yield from SNAPSHOTS[kind](file, at)
         else:
@@ -83,6 +89,7 @@ def import_history(
     now: datetime,
     *,
     at: datetime | None = None,
+    shape: Shape = OURS,
 ) -> HistoryReport:
     """Add a recorded series to the history; what is there already changes nothing.
 
@@ -91,7 +98,7 @@ def import_history(
     with writing(db) as connection:
         load_shipped(connection, now)
         exchange = load_exchange(connection)
-    runs = to_runs(read_history(kind, path, world.catalogue, at), Judge(world=world, exchange=exchange))
+    runs = to_runs(read_history(kind, path, world.catalogue, at, shape), Judge(world=world, exchange=exchange))
     imported = import_dated(db, runs.dated, now)
     span = span_of(runs.dated)
     return HistoryReport(
