@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
-pytest_plugins = ("upstream", "small_world", "servers", "databases")
+pytest_plugins = ("upstream", "small_world", "servers", "databases", "histories")
 SERVER_DIRS = (*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True), Path("/usr/sbin"))  # Debian: not on PATH
 LOOPBACK = ("127.", "::1", "localhost")
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from itertools import accumulate, pairwise
@@ -14,6 +12,7 @@ from typing import Any
 
 import pytest
 from databases import BOTH, new_book, opened
+from histories import D0, STEP, copy_of, hour, play
 from homes import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -26,7 +25,7 @@ from tracker.book import read_book
 from tracker.bookfile import Dated
 from tracker.bookstore import import_dated
 from tracker.config import Source
-from tracker.database import migrate, open_database, reading, writing
+from tracker.database import reading, writing
 from tracker.decisions import keep_decisions
 from tracker.exchange import store_rates
 from tracker.recompute import Sizer
@@ -37,14 +36,8 @@ from tracker.rollup.spans import lower_median, merged, within, without
 from tracker.rows import OfferRow, to_ms
 from tracker.world import World
 
-D0 = datetime(2026, 11, 2, tzinfo=UTC)  # a midnight
-HOURS = 72
 MS = 3_600_000
 Key = tuple[Any, ...]
-
-
-def hour(number: float) -> datetime:
-    return D0 + timedelta(hours=number)
 
 
 @pytest.fixture(scope="module")
@@ -98,78 +91,22 @@ def kept(db: Engine) -> dict[Key, tuple[int, ...]]:
         return {tuple(row[:7]): tuple(row[7:]) for row in connection.execute(query)}
 
 
-# --- histories ----------------------------------------------------------------------------------------------------------------
-
-
-OFFERS = [
-    offer("3.00"),
-    offer("3.00", sku="any", max_gpu_count=5),
-    offer("20.00", sku="three", gpu_count=3),
-    offer("2.50", sku="euro", provider="euro-cloud", currency="EUR"),
-    offer("1.00", sku="spot", tier="spot"),
-    offer("0.10", sku="slice", is_slice=True),
-    offer("0.20", sku="somebody's", trust="community"),
-    offer("6.00", sku="dated", valid_from=to_ms(hour(-5))),
-    offer("5.00", sku="dated", valid_from=to_ms(hour(30))),
-]
-PRICES = st.integers(1, 6).map(lambda n: n * 1_000_000_000 + 1)
-STEP = st.fixed_dictionaries(
-    {
-        "gap": st.integers(1, 9),
-        "status": st.sampled_from(["ok", "ok", "ok", "ok", "failed", "incomplete"]),
-        "there": st.sets(st.integers(0, len(OFFERS) - 1), min_size=2),
-        "price": st.lists(PRICES, min_size=len(OFFERS), max_size=len(OFFERS)),
-        "same": st.booleans(),
-        "gone": st.booleans(),
-        "look": st.booleans(),
-    }
-)
-
-
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("empty") / "book.db"
-    db = open_database(f"sqlite:///{path}")
-    migrate(db)
-    with writing(db) as connection:
-        store_rates(connection, [FxQuote(base="EUR", currency="USD", rate=Decimal("1.25"), day=hour(-48).date())], "test")
-    db.dispose()
-    return path
-
-
-def play(db: Engine, world: World, steps: list[dict[str, Any]], *, look: bool) -> int:
-    """Sweeps of rents some hours apart; returns the hour after the last."""
-    now, prices = -9, [row.price for row in OFFERS]
-    for step in steps:
-        now += step["gap"]
-        prices = prices if step["same"] else step["price"]
-        rows = [replace(OFFERS[n], price=prices[n], availability=2 if step["gone"] and n == 0 else 3) for n in sorted(step["there"])]
-        if step["status"] == "failed":
-            sweep(db, "rents", hour(now), status="failed", error="no answer", rows=0)
-        else:
-            sweep(db, "rents", hour(now), *rows, complete=step["status"] == "ok")
-        if look and step["look"]:
-            roll_up(db, world.config.sources, hour(now))
-    return now + 1
+# --- whole histories -----------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEP, min_size=3, max_size=12), wait=st.integers(0, 30))
 def test_figures_are_those_of_the_book_read_at_every_moment(
-    steps: list[dict[str, Any]], wait: int, empty: Path, world: World, tmp_path: Path
+    steps: list[dict[str, Any]], wait: int, empty_history: Path, world: World, tmp_path: Path
 ) -> None:
-    path = tmp_path / "book.db"
-    shutil.copy(empty, path)
-    db = open_database(f"sqlite:///{path}")
-    until = play(db, world, steps, look=True) + wait
-    roll_up(db, world.config.sources, hour(until))
-    found = kept(db)
-    expected = by_the_book(db, world.config.sources, until)
-    first = to_ms(D0) // (24 * MS)
-    assert {key: value for key, value in found.items() if key[-1] >= first} == expected
-    roll_up(db, world.config.sources, hour(until), rebuild=True)
-    assert kept(db) == found
-    db.dispose()
+    sources = world.config.sources
+    with copy_of(empty_history, tmp_path) as db:
+        until = play(db, steps, lambda at: roll_up(db, sources, at)) + wait
+        roll_up(db, sources, hour(until))
+        found, first = kept(db), to_ms(D0) // (24 * MS)
+        assert {key: value for key, value in found.items() if key[-1] >= first} == by_the_book(db, sources, until)
+        roll_up(db, sources, hour(until), rebuild=True)
+        assert kept(db) == found
 
 
 def dated(row: OfferRow, since: float, seen: float, gone: float | None = None) -> Dated:

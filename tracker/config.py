@@ -17,6 +17,7 @@ from tracker.guard.settings import GpuBands, GuardSettings
 
 Table = TypeVar("Table", bound=BaseModel)
 HOUR_S = 3600
+MOST_DAYS = 36_600
 YEAR_H = 366 * 24  # times beyond are slips of the pen, and infinity is a TOML number
 
 
@@ -78,6 +79,13 @@ class RecomputeSettings(_Strict):
     every_s: int = Field(default=60, ge=1, le=60)
 
 
+class RetentionSettings(_Strict):
+    """How many days are kept; 0 is for ever."""
+
+    points_days: int = Field(default=0, ge=0, le=MOST_DAYS)
+    sweeps_days: int = Field(default=400, ge=0, le=MOST_DAYS)
+
+
 class PrecedenceSettings(RootModel[dict[str, tuple[str, ...]]]):
     """Provider -> sources, first believed first."""
 
@@ -100,6 +108,7 @@ class Settings(_Strict):
     bodies: BodiesSettings = BodiesSettings()
     recompute: RecomputeSettings = RecomputeSettings()
     guard: GuardSettings = GuardSettings()
+    retention: RetentionSettings = RetentionSettings()
     precedence: PrecedenceSettings = PrecedenceSettings({})
     baseline: BaselineSettings = BaselineSettings({})
 

@@ -1,16 +1,17 @@
-"""What the daemon does now and then for the book itself: figures a day every hour."""
+"""What the daemon does now and then for the book itself: figures a day every hour, and what is too old is taken away once a day."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from tracker.faults import Trouble
+from tracker.retention import prune
 from tracker.rollup.run import roll_up
 from tracker.world import World
 
@@ -21,11 +22,16 @@ FIRST_S = 120  # after the first sweeps
 def schedule_upkeep(
     scheduler: BackgroundScheduler, db: Engine, world: World, now: Callable[[], datetime], trouble: Trouble, stop: threading.Event
 ) -> None:
-    """Have the rollups kept up to date every hour. Processes that share a database take turns and find each other's work done."""
+    """Have it done every hour. Processes that share a database take turns and find each other's work done."""
+    pruned: set[date] = set()
 
     def keep() -> None:
+        at = now()
         try:
-            roll_up(db, world.config.sources, now(), stop=stop)
+            roll_up(db, world.config.sources, at, stop=stop)
+            if at.date() not in pruned and not stop.is_set():
+                prune(db, world, at)
+                pruned.add(at.date())
         except SQLAlchemyError as error:
             trouble.met(error)
 
