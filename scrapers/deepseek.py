@@ -24,6 +24,7 @@ from scrapers.text import Table, plain, tables
 from scrapers.token_fields import text_price, with_token_quotes
 
 SOURCE = "deepseek"
+PRINTED_CURRENCIES = ("USD", "CNY")
 MODEL_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}", re.IGNORECASE)
 FOOTNOTE = re.compile(r"(\s*\([0-9]\))+$")
 WINDOW = re.compile(r"([0-9]{1,2}):([0-9]{2})\s*[-\u2013\u2014~]\s*([0-9]{1,2}):([0-9]{2})")

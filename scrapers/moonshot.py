@@ -23,6 +23,7 @@ from scrapers.token_fields import MTOK, text_price, with_token_quotes
 
 SOURCE = "moonshot"
 PATH = "/docs/pricing/chat.md"
+PRINTED_CURRENCIES = ("USD", "CNY")
 TABLE = re.compile(r"\s+columns=\{\[(?P<columns>[^\]]*)\]\}\s+rows=\{\[(?P<rows>.*?)\n\s*\]\}\s*/>", re.DOTALL)
 TITLE = re.compile(r'title:\s*"([^"]*)"')
 CELL = re.compile(r'"(?P<text>[^"]*)"|<>(?P<fragment>[^<]*)</>')

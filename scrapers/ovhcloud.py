@@ -33,6 +33,7 @@ from scrapers.fields import (
 
 SOURCE = "ovhcloud"
 PATH = "/1.0/order/catalog/public/cloud?ovhSubsidiary=FR"
+PRINTED_CURRENCIES = ("EUR",)
 SCALE = Decimal("0.00000001")
 PRODUCT = "publiccloud-instance"
 PLAN = re.compile(r"(?P<flavor>.+?)\.(?P<term>consumption|monthly\.postpaid)(?:\.(?P<zone>[A-Za-z0-9.]{1,20}))?")

@@ -37,6 +37,7 @@ ZONES = ("fr-par-1", "fr-par-2", "pl-waw-2")  # the zones with GPUs on 2026-07-3
 PER_PAGE = 50
 MAX_PAGES = 20  # 135 types are three pages; more than twenty is a loop
 CURRENCY = "EUR"
+PRINTED_CURRENCIES = (CURRENCY,)
 PLACEHOLDER = Decimal("0.01")  # printed for types that are not sold (TEST1-*, 2023)
 GIB_PER_BYTE = Decimal(1) / 2**30  # gpu_memory is 80 GiB in bytes for what is sold as 80 GB
 ZONE_IN_URL = re.compile(r"/zones/([a-z]{2,4}(?:-[a-z0-9]{1,8}){1,3})/products/servers(/availability)?(?:\?|$)")

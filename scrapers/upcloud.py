@@ -33,6 +33,7 @@ from scrapers.fields import (
 
 SOURCE = "upcloud"
 PATH = "/1.3/price"
+PRINTED_CURRENCIES = ("EUR",)
 STOCK_PATH = "/1.3/device/availability"
 STOCK_URL = re.compile(r"/1\.3/device/availability(?:\?|$)")
 CENTS = Decimal("0.01")

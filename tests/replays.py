@@ -176,7 +176,11 @@ class Replay:
 
 
 def _source(feed: Feed) -> Source:
-    settings = SourceSettings(kind=feed.kind, base_url="https://replay", interval_minutes=60, max_age_hours=feed.max_age_hours)  # type: ignore[arg-type]
+    """A source that prints what the feed does: euros, dollars and yuan, or dollars."""
+    module = {"scaleway": "scaleway", "aws": "moonshot"}.get(feed.id, "gpuhunt")
+    settings = SourceSettings(
+        module=module, kind=feed.kind, base_url="https://replay", interval_minutes=60, max_age_hours=feed.max_age_hours
+    )  # type: ignore[arg-type]
     return Source(id=feed.id, settings=settings)
 
 

@@ -128,9 +128,27 @@ def test_a_rent_is_a_finite_number_above_zero(collector: Collector, price: str) 
     assert [row.sku for row in read(collector, GOOD, gpu(price)).offers] == ["good"]
 
 
-@pytest.mark.parametrize(("currency", "usable"), [("EUR", True), ("XTS", False), ("usd", False), ("", False), ("HRK", False)])
+@pytest.mark.parametrize(
+    ("currency", "usable"), [("USD", True), ("CNY", True), ("XTS", False), ("usd", False), ("", False), ("HRK", False)]
+)
 def test_a_currency_is_known_and_still_quoted(collector: Collector, currency: str, usable: bool) -> None:
-    assert len(read(collector, GOOD, gpu("3.59", currency=currency)).offers) == 1 + usable
+    """Of a source whose pages are in dollars or in yuan."""
+    source = replace(SOURCE, id="moonshot")
+    report = read_rows(collector, source, [GOOD, gpu("25", currency=currency)], NOW, NOW)
+    assert len(report.offers) == 1 + usable
+
+
+@pytest.mark.parametrize(("source", "currency", "usable"), [
+    ("runpod", "USD", 1), ("runpod", "EUR", 0), ("azure", "EUR", 0), ("aws", "EUR", 0), ("scaleway", "EUR", 1), ("scaleway", "USD", 0),
+    ("ovhcloud", "USD", 0), ("ovhcloud_us", "USD", 1), ("upcloud", "USD", 0),
+])  # fmt: skip
+def test_a_price_is_in_the_money_its_source_prints(collector: Collector, source: str, currency: str, usable: int) -> None:
+    """The same figure in another currency: at a first sight nothing else would tell."""
+    right = {"scaleway": "EUR", "ovhcloud": "EUR", "upcloud": "EUR"}.get(source, "USD")
+    rows = [gpu("3.59", sku="good", currency=right), gpu("3.59", currency=currency)]
+    report = read_rows(collector, replace(SOURCE, id=source), rows, NOW, NOW)
+    assert len(report.offers) - 1 == usable
+    assert report.skipped == Counter({} if usable else {"currency that the source does not print": 1})
 
 
 @pytest.mark.parametrize("count", [0, -1, 0.5, True])

@@ -102,7 +102,7 @@ def test_a_price_that_waits_is_no_miss(watched: Watched) -> None:
 def test_a_rejected_row_is_no_miss(watched: Watched) -> None:
     watched.sweep(0, *TEN)
     for minutes in (15, 30, 45):
-        watched.sweep(minutes, *TEN[:9], rejected=[key_of(TEN[9])])
+        watched.sweep(minutes, *TEN[:9], rejected={key_of(TEN[9]): TEN[9]})
     assert (watched.prices()["n9"], watched.seen("n9")) == ("3.6", 0)
 
 
@@ -195,13 +195,20 @@ def test_a_mass_of_implausible_prices_fails_a_first_sweep(watched: Watched) -> N
 
 
 def test_rejected_rows_count_as_implausible(watched: Watched) -> None:
-    assert refused_with(watched, TEN[:4], [key_of(row) for row in TEN[4:]]).startswith("runpod: 6 of 10 prices are implausible")
+    assert refused_with(watched, TEN[:4], TEN[4:]).startswith("runpod: 6 of 10 prices are implausible")
 
 
-def refused_with(watched: Watched, rows: list[OfferRow], rejected: list[str]) -> str:
+def refused_with(watched: Watched, rows: list[OfferRow], rejected: list[OfferRow]) -> str:
     with pytest.raises(SweepRefused) as found:
-        watched.sweep(15, *rows, rejected=rejected)
+        watched.sweep(15, *rows, rejected={key_of(row): row for row in rejected})
     return str(found.value)
+
+
+def test_rejected_rents_are_no_measure_of_token_prices(watched: Watched) -> None:
+    """Six placeholders among twenty-six rents fail nothing: they are no token prices, of which there are none."""
+    rows = [offer("3.6", sku=f"m{n}") for n in range(20)]
+    watched.sweep(0, *rows, rejected={key_of(row): row for row in (offer("0.01", sku=f"p{n}") for n in range(6))})
+    assert len(watched.prices()) == 20
 
 
 def test_a_token_kind_that_most_rows_lose_fails_the_sweep(watched: Watched) -> None:

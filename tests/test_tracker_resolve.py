@@ -276,6 +276,7 @@ GPU_REFUSALS: list[tuple[str, dict[str, object]]] = [
     ("unit unknown", {"per": "rack_hour"}),
     ("unit unknown", {"per": "hour"}),
     ("unmapped gpu", {"gpu": "TEST 81GB"}),
+    ("gpu count is not that of the type", {"sku": "whole.8x", "gpu_count": 12}),  # vCPUs / 8
 ]
 TOKEN_REFUSALS: list[tuple[str, dict[str, object]]] = [
     ("no price", {"prices": {}}),
@@ -303,6 +304,12 @@ TOKEN_REFUSALS: list[tuple[str, dict[str, object]]] = [
     ("time without zone", {"valid_to": NAIVE}),
     ("unmapped model", {"model": "gigantic"}),
 ]
+
+
+def test_a_type_tells_its_count_where_a_source_counted_none(world: World) -> None:
+    found = resolve_gpu(replace(GPU, sku="whole.8x", gpu_count=0), "rents", world.catalogue, "")
+    assert isinstance(found, OfferRow)
+    assert (found.gpu_count, found.native_per_hour) == (8, Decimal(16))
 
 
 @pytest.mark.parametrize(("reason", "changed"), GPU_REFUSALS)

@@ -26,8 +26,7 @@ from tracker.config import Source, base_urls, hidden_of, secrets_of
 from tracker.database import reading
 from tracker.exchange import Exchange, fx_fault, load_newest
 from tracker.faults import Trouble, fault_cause
-from tracker.guard import offer_fault, rate_fault
-from tracker.guard.bands import parts_fault, rate_jump
+from tracker.guard.bands import currency_fault, offer_fault, parts_fault, rate_fault, rate_jump
 from tracker.guard.conflicts import without_conflicts
 from tracker.guard.context import Guard
 from tracker.guard.doubts import SweepRefused
@@ -38,7 +37,7 @@ from tracker.leases import Lease, LeaseLost, settle
 from tracker.patience import patiently
 from tracker.resolve import Refused, clean, resolve_gpu, resolve_tokens
 from tracker.rows import OfferRow, RateRow, identity
-from tracker.scrapers import scraper_module
+from tracker.scrapers import currencies_of, scraper_module
 from tracker.store import SweepReport, last_counts, last_input_hash, record_sweep, stored_pages
 from tracker.world import World
 
@@ -60,8 +59,9 @@ class Collector:
 
 @dataclass(slots=True)
 class _Harvest:
-    """Rows of one sweep while they are sorted out."""
+    """Rows of one sweep while they are sorted out. ``printed``: the currencies its source prints."""
 
+    printed: tuple[str, ...]
     offers: list[OfferRow] = field(default_factory=list)
     rates: list[RateRow] = field(default_factory=list)
     fx: list[FxQuote] = field(default_factory=list)
@@ -205,7 +205,7 @@ def read_rows(
         rates=harvest.rates,
         fx=harvest.fx,
         conflicts=harvest.conflicts,
-        rejected=tuple(harvest.rejected),
+        rejected=harvest.rejected,
         statistics=harvest.statistics,
         unmapped=harvest.unmapped,
         licence=harvest.licence,
@@ -281,7 +281,7 @@ def code_digest() -> str:
 
 def sort_out(rows: Iterable[Row], source: Source, collector: Collector, pages: Sequence[Page]) -> _Harvest:
     """Resolve every row and hold back what is implausible, at the exchange rates of the collector's day; counted by reason."""
-    harvest = _Harvest()
+    harvest = _Harvest(printed=currencies_of(source))
     with reading(collector.db) as connection:
         exchange = load_newest(connection, collector.now().date() + timedelta(days=1))  # fx_fault allows tomorrow
     url = pages[0].url if pages else source.settings.base_url
@@ -330,7 +330,9 @@ def _sort_one(row: Row, source: Source, collector: Collector, exchange: Exchange
             harvest.unmapped.append(resolved.unmapped)
         return
     guard = collector.world.settings.guard
-    fault = offer_fault(resolved, guard, exchange) if isinstance(resolved, OfferRow) else rate_fault(resolved, guard, exchange)
+    fault = currency_fault(resolved, harvest.printed) or (
+        offer_fault(resolved, guard, exchange) if isinstance(resolved, OfferRow) else rate_fault(resolved, guard, exchange)
+    )
     if fault is not None:
         harvest.refuse(fault, clean(f"{resolved.provider} {resolved.sku}"))
         harvest.rejected[identity(source.id, resolved)] = resolved

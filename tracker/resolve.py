@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from engine.offers import AVAILABILITIES, PRICE_KINDS, TIERS, TRUSTS
@@ -48,12 +48,17 @@ def clean(text: str, most: int = MAX_NAME) -> str:
 def resolve_gpu(quote: GpuQuote, source: str, catalogue: Catalogue, source_url: str) -> OfferRow | Refused:
     """The offer a rental quote prints, in native currency per hour for all its GPUs."""
     shown = clean(f"{quote.provider} {quote.sku} {quote.gpu}")
+    known = catalogue.instances.get((quote.provider, quote.sku))
+    if known is not None and known.whole and quote.gpu_count == 0:
+        quote = replace(quote, gpu_count=int(known.gpu_count))  # not counted, and the type says it
     if (reason := _gpu_fault(quote)) is not None:
         return Refused(reason=reason, detail=shown)
     sku = clean(quote.sku)
     gpu = catalogue.gpu_for(source, quote.provider, quote.gpu, memory_gb=quote.memory_gb, sku=quote.sku)
     if gpu is None:
         return Refused(reason="unmapped gpu", detail=shown, unmapped=("gpu", clean(quote.gpu)))
+    if known is not None and known.gpu_count != quote.gpu_count:
+        return Refused(reason="gpu count is not that of the type", detail=shown)
     try:
         price = scaled(_native_per_hour(quote), RENT_SCALE)
     except (ValueError, ArithmeticError) as error:

@@ -21,3 +21,9 @@ def scraper_module(source: Source) -> ModuleType:
     if not hasattr(module, "parse"):
         raise ConfigError(f"sources.toml: [{source.id}] module {source.module!r} has no parse function")
     return module
+
+
+def currencies_of(source: Source) -> tuple[str, ...]:
+    """Currencies the source's pages are printed in, as its module says in PRINTED_CURRENCIES; US dollars where it says nothing."""
+    found: tuple[str, ...] = getattr(scraper_module(source), "PRINTED_CURRENCIES", ("USD",))
+    return found

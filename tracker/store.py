@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -65,7 +65,7 @@ class SweepReport:
     rates: Sequence[RateRow] = ()
     fx: Sequence[FxQuote] = ()
     conflicts: Mapping[str, Sequence[Row]] = field(default_factory=dict)  # identity -> rows at different prices
-    rejected: Collection[str] = ()  # identities of rows that were printed and cannot be a price
+    rejected: Mapping[str, Row] = field(default_factory=dict)  # by identity: what was printed and cannot be a price
     statistics: Mapping[str, Statistic] = field(default_factory=dict)  # identity -> what the asks behind an offer were
     unmapped: Sequence[tuple[str, str]] = ()
     licence: Licence | None = None  # where the data states one
@@ -146,7 +146,7 @@ def _printed(report: SweepReport, kind: Kind, rows: Sequence[Row]) -> Printed:
     """The rows of one kind by identity; equal ones are one."""
     conflicts = {key: found for key, found in report.conflicts.items() if isinstance(found[0], kind.row)}
     usable = dict(zip(identities(report.source, rows), rows, strict=True))
-    rejected = [key for key in report.rejected if key not in usable]
+    rejected = [key for key, row in report.rejected.items() if key not in usable and isinstance(row, kind.row)]
     return Printed(rows=usable, conflicts=conflicts, rejected=rejected, whole=report.complete)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from decimal import Decimal
 
 from engine.rates import TOKEN_KINDS
@@ -21,6 +22,11 @@ def offer_fault(row: OfferRow, settings: GuardSettings, exchange: Exchange) -> s
     if not row.is_slice and not band_of(row.gpu, row.tier, settings).holds(usd / row.gpu_count):
         return OUTSIDE
     return None
+
+
+def currency_fault(row: OfferRow | RateRow, printed: Collection[str]) -> str | None:
+    """Why a price is not in the money its source prints, or None: the same figure in another currency is another price."""
+    return None if row.currency in printed else "currency that the source does not print"
 
 
 def band_of(gpu: str, tier: str, settings: GuardSettings) -> Band:

@@ -14,6 +14,7 @@ from tracker.guard.changes import change_doubt, flip_doubt, history_doubt
 from tracker.guard.context import Guard
 from tracker.guard.doubts import Doubt
 from tracker.guard.elsewhere import Elsewhere, load_elsewhere
+from tracker.guard.own import imported_twin, own_doubts
 from tracker.guard.quarantine import Entry, Sighting, load_entries
 from tracker.guard.siblings import Contradictions, contradictions
 from tracker.listing import DAY_MS, Kind, Known, Prices, Row, known_prices, past_prices, prices_of
@@ -136,7 +137,7 @@ class Case:
 
     def _odd(self, row: Row) -> tuple[Doubt, ...]:
         """Why something new does not fit to what the same source and provider list."""
-        return _only(self._renamed(row), self.elsewhere.own_doubt(row))
+        return (*_only(self._renamed(row)), *own_doubts(self.elsewhere, row))
 
     def _before(self, key: str, row: Row) -> Prices | None:
         """The last price known: listed, listed until it was gone, or imported; None for something new."""
@@ -144,7 +145,7 @@ class Case:
         if known is not None:
             past = self.past.get(known.id, [])
             return self.listed(key) or (past[-1][1] if past else None)
-        imported = self.elsewhere.imported_twin(row)
+        imported = imported_twin(self.elsewhere, row)
         return prices_of(imported) if imported is not None and imported.currency == row.currency else None
 
     def _renamed(self, row: Row) -> Doubt | None:

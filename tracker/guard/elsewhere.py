@@ -27,12 +27,13 @@ OVER = Decimal("1.5")  # of the highest
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A row that is listed, or that waits in a quarantine. ``own``: of the source that is judged."""
+    """A row that is listed, or that waits in a quarantine. ``own``: of the source that is judged; ``old``: no measure of a market."""
 
     source: str
     row: Row
     fresh: bool
     own: bool = False
+    old: bool = False
     waiting: bool = False
 
 
@@ -68,18 +69,6 @@ class Elsewhere:
             return Doubt(f"{field} {place}", SOURCE)
         return None
 
-    def own_doubt(self, row: Row) -> Doubt | None:
-        """Why a new rent is out of line with what its own provider asks for the GPU in other machines and places, or None."""
-        is_steady = isinstance(row, OfferRow) and row.tier != "spot"  # spot prices of two places may lie far apart
-        own = _usd_of(row, "price", self.exchange) if is_steady else None
-        theirs = [usd for told in self.told if _is_akin(told, row) and (usd := _usd_of(told.row, "price", self.exchange))]
-        if not own or not theirs:
-            return None
-        low, high, limit = min(theirs), max(theirs), self.settings.own
-        if own * limit > low and own < high * limit:
-            return None
-        return Doubt(f"price per GPU is {factor(own, low if own < low else high):.1f} times off all others of {row.provider}")
-
     def _limits(self, row: Row) -> tuple[Decimal, Decimal]:
         s = self.settings
         return (s.rent_low, s.rent_high) if isinstance(row, OfferRow) else (s.token_low, s.token_high)
@@ -92,7 +81,7 @@ class Elsewhere:
         return dips and place.others >= self.settings.providers
 
     def _place(self, row: Row, field: str) -> _Place | None:
-        own = _usd_of(row, field, self.exchange)
+        own = usd_of(row, field, self.exchange)
         key = (field, *_what(row))
         if not own:
             return None
@@ -105,17 +94,13 @@ class Elsewhere:
 
     def twin(self, row: Row) -> str | None:
         """Another source with a fresh price of the very same thing within the tolerance; None without one."""
-        own = [_usd_of(row, name, self.exchange) for name in _compared(row)]
+        own = [usd_of(row, name, self.exchange) for name in _compared(row)]
         for told in self.told:
-            if told.fresh and not told.own and _same_thing(told.row, row):
-                theirs = [_usd_of(told.row, name, self.exchange) for name in _compared(row)]
+            if told.fresh and not told.own and same_thing(told.row, row):
+                theirs = [usd_of(told.row, name, self.exchange) for name in _compared(row)]
                 if _agree(own, theirs, self.settings.tolerance):
                     return told.source
         return None
-
-    def imported_twin(self, row: Row) -> Row | None:
-        """The imported row of the very same thing: what the book knew before its source was first read."""
-        return next((told.row for told in self.told if told.source.startswith(IMPORTED) and _same_thing(told.row, row)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +132,6 @@ class _Place:
         return self.own > self.highest * OVER
 
 
-def _is_akin(told: Told, row: Row) -> bool:
-    """Whether it is a listed rent of the same GPU by the same provider in the same tier."""
-    if told.waiting or not isinstance(told.row, OfferRow) or not isinstance(row, OfferRow):
-        return False
-    names = ("provider", "gpu", "tier", "is_slice")
-    return all(getattr(told.row, name) == getattr(row, name) for name in names)
-
-
 def _what(row: Row) -> tuple[str, ...]:
     return (row.gpu, row.tier) if isinstance(row, OfferRow) else (row.model,)
 
@@ -163,7 +140,7 @@ def _compared(row: Row) -> tuple[str, ...]:
     return ("price",) if isinstance(row, OfferRow) else ("input", "cache_read", "output")
 
 
-def _usd_of(row: Row, name: str, exchange: Exchange) -> Decimal | None:
+def usd_of(row: Row, name: str, exchange: Exchange) -> Decimal | None:
     """USD per GPU-hour or per Mtok; None when unknown."""
     if isinstance(row, OfferRow):
         usd = exchange.usd(row.native_per_hour, row.currency) if name == "price" else None
@@ -172,7 +149,8 @@ def _usd_of(row: Row, name: str, exchange: Exchange) -> Decimal | None:
     return None if native is None else exchange.usd(native, row.currency)
 
 
-def _same_thing(one: Row, other: Row) -> bool:
+def same_thing(one: Row, other: Row) -> bool:
+    """Whether two rows price one thing, whatever their sources call it and in whichever currency."""
     names = (
         ("provider", "gpu", "gpu_count", "tier", "term_months", "trust", "region")
         if isinstance(one, OfferRow)
@@ -193,7 +171,7 @@ def load_elsewhere(
     """What is listed or waits anywhere about the things of ``moved``, and what this sweep itself printed about them."""
     things = sorted({row.gpu if isinstance(row, OfferRow) else row.model for row in moved})
     told = (*_listed(connection, kind, guard, seen, things), *_waiting(connection, kind, guard, seen))
-    listed = [one for one in told if not one.waiting]
+    listed = [one for one in told if not one.waiting and not one.old]
     now = [Told(seen.source, row, fresh=True, own=True) for row in printed]
     tables = (
         [one for one in listed if one.fresh and not one.own],
@@ -220,8 +198,8 @@ def _listed(connection: Connection, kind: Kind, guard: Guard, seen: Sighting, th
     for found in connection.execute(query).mappings():
         source, printed = found["source"], max(found["point_at"], covered.get(found["source"], 0))
         last_seen = unseen.get((kind.name, found["id"]), printed)
-        if last_seen >= oldest:
-            yield Told(source, row_from(kind.row, found), guard.is_fresh(source, last_seen, seen.at), own=source == seen.source)
+        fresh, own = guard.is_fresh(source, last_seen, seen.at), source == seen.source
+        yield Told(source, row_from(kind.row, found), fresh, own=own, old=last_seen < oldest)
 
 
 def _covered(connection: Connection, at: int) -> dict[str, int]:
@@ -243,7 +221,7 @@ def _middles(told: Iterable[Told], at: int, exchange: Exchange) -> dict[tuple[st
     found: dict[tuple[str, ...], dict[str, list[Decimal]]] = {}
     for row in (one.row for one in told if _speaks(one.row, at)):
         for name in REFERENCES:
-            usd = _usd_of(row, name, exchange)
+            usd = usd_of(row, name, exchange)
             if usd:
                 found.setdefault((name, *_what(row)), {}).setdefault(row.provider, []).append(usd)
     return {key: {provider: median(prices) for provider, prices in by.items()} for key, by in found.items()}

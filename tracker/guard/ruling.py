@@ -71,7 +71,7 @@ def _all_at_once(case: Case, doubts: Mapping[str, Doubts]) -> dict[str, Doubts]:
     if changed < settings.all_rows or changed < settings.all_share * len(known) or all(map(_is_spot, rows.values())):
         return {}
     doubt = Doubt(f"{changed} of {len(known)} prices are not as they were")
-    return {key: replace(found, moved=(*found.moved, doubt)) for key, found in doubts.items() if key in known}
+    return {key: replace(found, moved=(*found.moved, doubt)) for key, found in doubts.items() if key in known - same}
 
 
 def _nearly(case: Case, key: str, row: Row) -> bool:

@@ -74,6 +74,7 @@ class SpotSettings(_Strict):
     strict: tuple[str, ...] = ("gcp", "azure", "oci", "scaleway")
     most_share: Decimal = Field(default=Decimal("1.05"), gt=0)
     least_share: Share = Decimal("0.09")
+    far_share: Factor = Decimal("1.5")
 
 
 class MarketSettings(_Strict):
@@ -136,6 +137,7 @@ class GuardSettings(_Strict):
     lost_rows: int = Field(default=3, ge=1)
     lost_share: Share = Decimal("0.8")
     mass_rows: int = Field(default=5, ge=1)
+    mass_first: int = Field(default=2, ge=1)
     mass_share: Share = Decimal("0.5")
     anchors: Mapping[str, tuple[str, ...]] = {}
     # marketplaces

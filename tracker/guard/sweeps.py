@@ -47,8 +47,8 @@ def _faults(tally: Tally, source: str, settings: GuardSettings) -> list[tuple[st
     found = [
         (ANCHOR, _anchor(tally, source, settings)),
         (DROP, _drop(tally, settings) or _provider_drop(tally, settings)),
-        (IMPLAUSIBLE, _mass(tally.implausible, tally.judged, settings, "prices are implausible")),
-        (MOVED, _mass(tally.moved, tally.compared, settings, "prices moved beyond the limit at once")),
+        (IMPLAUSIBLE, _mass(tally.implausible, tally.judged, settings, "prices are implausible", _fewest(tally, settings))),
+        (MOVED, _mass(tally.moved, tally.compared, settings, "prices moved beyond the limit at once", settings.mass_rows)),
         (LOST, _lost(tally, settings)),
     ]
     return [(fault, message) for fault, message in found if message]
@@ -91,8 +91,13 @@ def _anchor(tally: Tally, source: str, settings: GuardSettings) -> str:
     return ""
 
 
-def _mass(count: int, of: int, settings: GuardSettings, what: str) -> str:
-    if count >= settings.mass_rows and count > settings.mass_share * of:
+def _fewest(tally: Tally, settings: GuardSettings) -> int:
+    """Fewer implausible prices are no mass."""
+    return settings.mass_rows if any(not known.gone for known in tally.known.values()) else settings.mass_first
+
+
+def _mass(count: int, of: int, settings: GuardSettings, what: str, fewest: int) -> str:
+    if count >= fewest and count > settings.mass_share * of:
         return f"{count} of {of} {what} (limit {settings.mass_share:.0%})"
     return ""
 
