@@ -20,6 +20,7 @@ from bs4 import BeautifulSoup
 
 from scrapers.contract import Client, LayoutChanged, Page, Row, TokenQuote
 from scrapers.fields import BadRow, each, layout_changed, require_page, skipped
+from scrapers.html import tree
 from scrapers.text import Table, plain, tables
 from scrapers.token_fields import text_price, with_token_quotes
 
@@ -93,7 +94,7 @@ def parse(pages: Sequence[Page]) -> Iterator[Row]:
 
 
 def _page_rows(page: Page) -> Iterator[Row]:
-    soup = BeautifulSoup(page.text, "html.parser")
+    soup = tree(SOURCE, page.text)
     found = list(tables(soup))
     edition, table = _price_table(found)
     for other in found:

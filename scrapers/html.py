@@ -14,6 +14,8 @@ from scrapers.fields import MAX_COUNT, BadRow, clean_price, layout_changed, requ
 from scrapers.text import price, tag_text, whole_number
 
 HTML = re.compile(r"\s*(<!--.*?-->\s*)*<(!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
+MOST_TAGS = 100_000  # the recorded pages have a few thousand
+DEEPEST = 500  # they are 15 deep
 MOST_LEVELS = 10  # a label is this near to the row it belongs to
 
 
@@ -22,7 +24,20 @@ def html_page(source: str, pages: Sequence[Page]) -> BeautifulSoup:
     text = require_page(source, pages).text
     if not HTML.match(text):
         raise layout_changed(source, f"expected an HTML page, found {text[:40]!r}")
-    return BeautifulSoup(text, "html.parser")
+    return tree(source, text)
+
+
+def tree(source: str, text: str) -> BeautifulSoup:
+    """The tree of a page; LayoutChanged where it is no page for people: a tag takes a kilobyte, and looking around a deep one is slow."""
+    if text.count("<") > MOST_TAGS:
+        raise layout_changed(source, f"expected a page of at most {MOST_TAGS} tags, found {text.count('<')}")
+    soup = BeautifulSoup(text, "html.parser")
+    depths = {id(soup): 0}
+    for element in soup.descendants:
+        depths[id(element)] = depth = depths[id(element.parent)] + 1
+        if depth > DEEPEST:
+            raise layout_changed(source, f"expected tags at most {DEEPEST} deep, found more")
+    return soup
 
 
 def starting(element: Tag, name: str) -> Tag | None:

@@ -27,12 +27,12 @@ class Damaged(Exception):
 
 def inflate(chunks: Iterable[bytes], encoding: str, *, max_bytes: int) -> bytes:
     """Body of at most ``max_bytes`` from raw chunks; never holds more than that and one piece. ``encoding`` is one of ENCODINGS."""
-    body = io.BytesIO()
-    for piece in pieces(chunks, encoding):
-        if body.tell() + len(piece) > max_bytes:
-            raise TooLarge(f"more than {max_bytes} bytes")
-        body.write(piece)
-    return body.getvalue()
+    with io.BytesIO() as body:  # closed, it is empty at once: an error and its traceback may be around for long
+        for piece in pieces(chunks, encoding):
+            if body.tell() + len(piece) > max_bytes:
+                raise TooLarge(f"more than {max_bytes} bytes")
+            body.write(piece)
+        return body.getvalue()
 
 
 def read_zip_member(body: bytes, name: str, *, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:

@@ -19,6 +19,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from sqlalchemy import delete
+
 from scrapers import genai_prices, litellm
 from scrapers.contract import GpuQuote, LayoutChanged, Page, Row, TokenQuote
 from scrapers.http import HostGate
@@ -27,7 +29,7 @@ from tracker.catalogue_models import ModelAlias
 from tracker.collect import Collector, keep, read_rows
 from tracker.config import Source, SourceSettings
 from tracker.database import migrate, open_database, reading, writing
-from tracker.exchange import load_shipped
+from tracker.exchange import FX, load_shipped
 from tracker.listing import OFFERS, RATES, known_prices, load_known, prices_of
 from tracker.paths import config_dir
 from tracker.rows import identity
@@ -103,7 +105,8 @@ class Replay:
         db = open_database(f"sqlite:///{folder / 'replay.db'}")
         migrate(db)
         with writing(db) as connection:
-            load_shipped(connection)
+            load_shipped(connection)  # reading a book reads them all, so only those that are needed stay
+            connection.execute(delete(FX).where(FX.c.currency.not_in(("USD", "CNY"))))
         self.collector = Collector(world=self._world(), db=db, now=self.clock, gate=HostGate(monotonic=monotonic))
 
     def _world(self) -> World:
@@ -184,9 +187,12 @@ def _source(feed: Feed) -> Source:
     return Source(id=feed.id, settings=settings)
 
 
-def wrong_in_cheapest(replay: Replay, at: datetime) -> list[str]:
-    """Winners of the cheapest table at a moment that are known to be wrong: per GPU on demand, and per model over standard rates."""
-    book, feeds = replay.book(at), {feed.id: feed for feed in replay.feeds}
+def wrong_in_cheapest(replay: Replay, at: datetime, book: Book | None = None) -> list[str]:
+    """Winners of the cheapest table at a moment that are known to be wrong: per GPU on demand, and per model over standard rates.
+
+    ``book``: that of the moment, where it is at hand.
+    """
+    book, feeds = book or replay.book(at), {feed.id: feed for feed in replay.feeds}
     found = []
     offers: dict[str, Any] = {}
     for entry in book.offers:

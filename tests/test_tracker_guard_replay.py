@@ -58,7 +58,7 @@ def follow(folder: Path, feeds: list[Feed]) -> tuple[Replay, list[tuple[datetime
             (r.provider, r.source_model, r.region, r.sku): f"{r.native.input:f}" for r in (e.value for e in book.rates) if r.native.input
         }
         seen.append((at, listed | rates))
-        winners.extend(wrong_in_cheapest(replay, at))
+        winners.extend(wrong_in_cheapest(replay, at, book))
 
     run.run(watch)
     return run, seen, winners

@@ -42,6 +42,7 @@ FAULTS = {
     "truncate-chunked": "the same in chunks, without the last",
     "reset": "resets the connection before an answer",
     "bomb": "bomb[:MIB] is gzip of zeros; 10240 MiB from 10 MB unless said",
+    "flood": "flood[:MIB] announces nothing and sends so many MiB of one line; 500 unless said",
 }
 _HTML = b"<!doctype html><html><body><h1>We will be right back</h1></body></html>"
 _BREAK_S = 1.0  # between two dripped bytes, unless said
@@ -367,6 +368,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._start(200, {"Content-Type": "application/json", "Content-Encoding": "gzip", "Transfer-Encoding": "chunked"})
         for part in (head, *[mebibyte] * int(value or 10_240)):
             self.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _fault_flood(self, route: Route, value: str) -> None:
+        self._start(200, {"Content-Type": "application/json", "Transfer-Encoding": "chunked"})
+        part = b"100000\r\n" + b"[" * 2**20 + b"\r\n"
+        for _ in range(int(value or 500)):
+            self.wfile.write(part)
         self.wfile.write(b"0\r\n\r\n")
 
 
