@@ -177,7 +177,7 @@ def home(upstream: Upstream, tmp_path: Path) -> Callable[..., World]:
 
     def made(**changed: str) -> World:
         sources = FILES["sources.toml"].replace("http://127.0.0.1:9", upstream.url)
-        tracker = FILES["tracker.toml"] + "attempts = 1\nhost_spacing_s = 0\n"
+        tracker = FILES["tracker.toml"].replace("[fetch]\n", "[fetch]\nattempts = 1\nhost_spacing_s = 0\n")
         return small_world(tmp_path / "small", **({"sources_toml": sources, "tracker_toml": tracker} | changed))
 
     return made

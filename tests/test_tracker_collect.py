@@ -33,7 +33,7 @@ Collect = Callable[[str], SweepReport]
 def sweep_of(db: Engine, upstream: Upstream, tmp_path: Path) -> Collect:
     """A function that collects a source of the small world from the upstream at T0."""
     sources = FILES["sources.toml"].replace("http://127.0.0.1:9", upstream.url)
-    tracker = FILES["tracker.toml"] + "attempts = 1\nhost_spacing_s = 0\n"
+    tracker = FILES["tracker.toml"].replace("[fetch]\n", "[fetch]\nattempts = 1\nhost_spacing_s = 0\n")
     world = small_world(tmp_path / "small", sources_toml=sources, tracker_toml=tracker)
     collector = Collector(world=world, db=db, now=lambda: T0, gate=HostGate(monotonic=monotonic))
 
