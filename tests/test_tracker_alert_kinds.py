@@ -48,6 +48,17 @@ def test_unless_that_is_asked_for(make: Make) -> None:
     assert "1 x test-80, fp8" in alarm.text
 
 
+def test_what_is_left_of_a_lower_quality_is_compared_anew_and_not_called_cheaper(make: Make) -> None:
+    watch = make(CHEAPER, formats_toml=EIGHT_BIT)
+    coarse = offer("1.00", sku="80x1", gpu="test-80")
+    watch.look("2.00", coarse)
+    assert [watch.look(coarse) for _ in range(6)] == [()] * 6  # the only setup in 16 bits is gone
+    assert watch.baseline() == Decimal("1.00")
+    watch.look(offer("0.80", sku="80x1", gpu="test-80"))
+    (alarm,) = watch.look(offer("0.80", sku="80x1", gpu="test-80"))
+    assert "$0.80/h instead of $1.00/h" in alarm.text
+
+
 def test_a_source_that_is_read_for_the_first_time_is_no_news(make: Make) -> None:
     """It was switched on, or answered in vain until now: its prices were there all the time."""
     watch = make(CHEAPER, sources_toml=SECOND)

@@ -188,3 +188,10 @@ def test_what_may_not_be_told_now_is_told_later_if_it_is_still_so() -> None:
         state = ruling.state
         told += [hour] * ruling.told
     assert told == [4]
+
+
+def test_sweeps_of_a_clock_that_was_ahead_hold_nothing_up() -> None:
+    _, state = run(FALLS, [Decimal(100)])
+    ahead = judge(FALLS, state, seen(48, Decimal(90)), T0 + 48 * HOUR).state
+    once = judge(FALLS, ahead, seen(1, Decimal(90)), T0 + HOUR).state
+    assert judge(FALLS, once, seen(2, Decimal(90)), T0 + 2 * HOUR).told

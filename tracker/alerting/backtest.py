@@ -10,8 +10,9 @@ from typing import Any
 from tracker.alerting.hearing import Heard, hear, question_of
 from tracker.alerting.judge import Prices, Seen, State, Terms, moved, still_true
 from tracker.alerting.message import Alarm, alarm_of
-from tracker.alerting.observe import View, terms_of
+from tracker.alerting.observe import terms_of
 from tracker.alerting.rules import Rule
+from tracker.alerting.view import View
 from tracker.snapshot import Snapshot
 from tracker.world import World
 

@@ -12,9 +12,9 @@ from tracker.alerting.hearing import Heard, hear, over_unseen, question_of
 from tracker.alerting.judge import State
 from tracker.alerting.ledger import end, held_back, release, silences, store
 from tracker.alerting.message import Alarm, alarm_of
-from tracker.alerting.observe import View
 from tracker.alerting.outbox import Outbox
 from tracker.alerting.state import is_late, load_states, save_states
+from tracker.alerting.view import View
 from tracker.database import writing
 from tracker.postgres import serialize
 from tracker.snapshot import Snapshot

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tracker.alerting.judge import Ruling, Seen, Terms, is_old, judge
-from tracker.alerting.observe import View, observe, terms_of
+from tracker.alerting.observe import observe, terms_of
 from tracker.alerting.rules import Rule
+from tracker.alerting.view import View
 from tracker.plain import plain
 from tracker.world import World
 

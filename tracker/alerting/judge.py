@@ -17,6 +17,7 @@ from engine.units import usd_per_month
 from tracker.rows import to_ms
 
 Prices = Mapping[str, Decimal]
+AHEAD = timedelta(hours=1)  # counted by a clock that was so far ahead, it would not count again until then
 MOVED = "moved"  # up or down, where either is told
 
 
@@ -102,7 +103,7 @@ def judge(terms: Terms, state: State | None, seen: Seen, now: datetime, *, may_t
     if not seen.prices and not seen.label:
         return Ruling(state=state, over=over)
     way = _way(terms, state, seen)
-    state = _lean(state, way, seen)
+    state = _lean(state, way, seen, now)
     if not way:
         return Ruling(state=replace(state, facts=seen.facts) if seen.follow else state, over=over)
     lasted = state.sweeps >= terms.sweeps
@@ -141,11 +142,11 @@ def _way(terms: Terms, state: State, seen: Seen) -> str:
     return ways.pop() if len(ways) == 1 else ""
 
 
-def _lean(state: State, way: str, seen: Seen) -> State:
+def _lean(state: State, way: str, seen: Seen, now: datetime) -> State:
     """Count the sweep, once however often and by whomever it is looked at."""
     if not way:
         return replace(state, leaning="", sweeps=0, since=None, counted=None) if state.leaning else state
-    if state.leaning != way or state.counted is None:
+    if state.leaning != way or state.counted is None or state.counted > now + AHEAD:
         return replace(state, leaning=way, sweeps=1, since=seen.seen_at, counted=seen.seen_at)
     return replace(state, sweeps=state.sweeps + 1, counted=seen.seen_at) if seen.seen_at > state.counted else state
 

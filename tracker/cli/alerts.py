@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Annotated, Any
 
 import httpx
@@ -13,12 +12,11 @@ import typer
 from sqlalchemy import RowMapping
 
 from tracker.alerting import decisions
-from tracker.alerting.backtest import Backtest, Fired, backtest, summary
 from tracker.alerting.counts import alert_counts
 from tracker.alerting.ledger import FAILED
 from tracker.alerting.outbox import make_sender
-from tracker.alerting.replay import read_past, snapshots
 from tracker.alerting.trial import trial_message
+from tracker.cli.alert_replay import known_rule, run_backtest
 from tracker.cli.session import Json, Session, print_json, print_table, say, session
 from tracker.database import reading, writing
 from tracker.errors import BreakevenError, UnknownName, did_you_mean
@@ -145,7 +143,7 @@ def mute(
 ) -> None:  # fmt: skip
     """Tell nothing of a rule."""
     here = session(writes=True)
-    _known_rule(here, rule)
+    known_rule(here, rule)
     until = here.now + span(length, "--for") if length else None
     with writing(here.db) as connection:
         decisions.silence(connection, rule, "", _who(by), here.now, until)
@@ -155,7 +153,7 @@ def mute(
 def unmute(rule: RuleName) -> None:
     """Tell of a rule again; what has moved meanwhile and is still so is told at the next look."""
     here = session(writes=True)
-    _known_rule(here, rule)
+    known_rule(here, rule)
     with writing(here.db) as connection:
         ended = decisions.lift(connection, rule)
     say(f"{rule}: told again" if ended else f"{rule}: was not muted")
@@ -171,12 +169,6 @@ def retry() -> None:
 
 def _who(by: str) -> str:
     return by or os.environ.get("USER") or "command line"
-
-
-def _known_rule(here: Session, rule: str) -> None:
-    if rule not in here.world.alerts.rules:
-        known = here.world.alerts.rules
-        raise UnknownName(f"no rule named {rule!r}{did_you_mean(rule, known)}; alerts.toml has {', '.join(known)}")
 
 
 # --- try --------------------------------------------------------------------------------------------------------------
@@ -211,51 +203,3 @@ def _try(here: Session, name: str, message: dict[str, Any]) -> str:
         return f"off: {route.off_reason}"
     with httpx.Client(trust_env=False) as client:
         return make_sender(route).send(client, message, here.now)
-
-
-# --- replay -----------------------------------------------------------------------------------------------------------
-
-
-def run_backtest(
-    start: Annotated[str, typer.Option("--since", help="From this time on, or so long ago.")] = "30d",
-    step: Annotated[str, typer.Option("--step", help="Of several readings within that time look at the last only.")] = "15m",
-    rule: Annotated[str, typer.Option("--rule", help="Only this one.")] = "",
-    as_json: Json = False,
-) -> None:
-    """What the rules would have told over the stored history, how much of it was still true 6 hours later, and what they missed."""
-    here = session()
-    if rule:
-        _known_rule(here, rule)
-    rules = {name: found for name, found in here.world.alerts.rules.items() if found.enabled and rule in ("", name)}
-    with reading(here.db) as connection:
-        past = read_past(connection)
-        looks = past.looks(since(start, here.now, "--since"), here.now, span(step, "--step"))
-        found = backtest(here.world, rules, snapshots(connection, here.world, past, looks, here.now))
-    lines = summary(found, rules)
-    if as_json:
-        fired = [_fired(one) for one in found.fired]
-        print_json({"looks": found.looks, "first": found.first, "last": found.last, "rules": lines, "fired": fired, "missed": found.missed})
-    else:
-        _print_backtest(found, lines)
-
-
-def _fired(found: Fired) -> dict[str, Any]:
-    alarm = found.alarm
-    return {"at": found.at, "rule": alarm.rule, "subject": alarm.subject, "still_true": found.still_true, "text": alarm.text, **alarm.facts}
-
-
-def _print_backtest(found: Backtest, lines: list[dict[str, Any]]) -> None:
-    word = {True: "yes", False: "no", None: "?"}
-    print_table(
-        ("time (UTC)", "rule", "true 6 h later", "what"),
-        [(f"{f.at:%Y-%m-%d %H:%M}", f.alarm.rule, word[f.still_true], f.alarm.text) for f in found.fired],
-    )
-    for miss in found.missed:
-        old, new = (", ".join(f"{value.normalize():f}" for value in prices.values()) for prices in (miss.old, miss.new))
-        say(f"missed {miss.at:%Y-%m-%d %H:%M}: {miss.rule} {miss.subject}: {old} to {new}")
-    cells = [
-        (line["rule"], str(line["fired"]), f"{line['still_true']} of {line['known']}", "-" if (n := line["missed"]) is None else str(n))
-        for line in lines
-    ]
-    days = 0.0 if found.first is None or found.last is None else (found.last - found.first) / timedelta(days=1)
-    print_table(("rule", "alerts", "true 6 h later", "missed"), cells, numbers=(1, 2, 3), title=f"{found.looks} looks over {days:.1f} days")

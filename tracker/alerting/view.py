@@ -1,0 +1,51 @@
+"""A snapshot as rules see it: with what was last told, and what may be compared with what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tracker.alerting.judge import State
+from tracker.snapshot import ModelAnswer, Snapshot
+
+States = Mapping[tuple[str, str], State]
+OK, STALE, GROWN = "ok", "stale", "grown"
+THERE, GONE = "there", "gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A snapshot and what it is compared with. ``question`` is what the snapshot answers: another one starts anew."""
+
+    snapshot: Snapshot
+    states: States
+    started_at: datetime  # sources that were not asked since are not complained of
+    question: str = ""
+
+    def stale(self, source: str) -> bool:
+        """Whether a configured source is stale, so that its prices are missing and not gone."""
+        return any(s.id == source and s.stale for s in self.snapshot.sources)
+
+    def basis(self, *kinds: str) -> str:
+        """What is compared: the question, and the sources of those kinds that were ever read."""
+        read = sorted(s.id for s in self.snapshot.sources if s.kind in kinds and s.last_success is not None)
+        return "|".join([self.question, *read])
+
+    def all_asked(self, *kinds: str) -> bool:
+        """Whether every source was tried: until then the cheapest known price is only that of those that answered first."""
+        return all(s.last_attempt is not None for s in self.snapshot.sources if s.enabled and s.kind in kinds)
+
+
+RENT, PAID = ("rent", "marketplace"), ("rent", "marketplace", "token")
+
+
+def answers_of(rule: Any, view: View) -> Iterator[ModelAnswer]:
+    """The answers that a rule is about."""
+    return (a for a in view.snapshot.answers if not rule.models or a.model.id in rule.models)
+
+
+def subject_of(answer: ModelAnswer) -> str:
+    """Model, workload and policy."""
+    return f"{answer.model.id}/{answer.workload.id}/{answer.policy}"
