@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_world import T0
 from sqlalchemy import Engine
-from watching import CHEAPER, HOOK, STALE, Watch, watch_with
+from watching import CHEAPER, HOOK, SECOND, STALE, Watch, watch_with
 
 from tracker.alerting.hours import day_start, hold_until, is_quiet, next_digest, quiet_until
 from tracker.alerting.rules import Delivery
@@ -164,6 +164,18 @@ def test_more_than_so_many_a_day_wait_for_the_digest(make: Callable[..., Watch])
     for price in ("1.00", "1.00"):
         watch.look(price)
     assert sent(watch)[3:] == ["large-60b: $1.00/h instead of $1.20/h"]  # a new day
+
+
+def test_many_at_once_are_one_message(make: Callable[..., Watch]) -> None:
+    """The network is away: both rental sources are stale in one look, and with a limit of one they are told together."""
+    watch = make(STALE + "[delivery]\nbundle_above = 1\n", sources_toml=SECOND)
+    for source in ("rents", "others"):
+        watch.look("2.00", source=source)
+    watch.wait(hours=4)
+    assert len(watch.judge()) == 2
+    assert sent(watch) == ["2 alerts"]
+    watch.judge()
+    assert len(sent(watch)) == 1
 
 
 def test_a_rule_s_routes_are_the_only_ones(make: Callable[..., Watch], monkeypatch: pytest.MonkeyPatch) -> None:

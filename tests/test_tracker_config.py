@@ -84,6 +84,7 @@ MESSAGES = {
     "alerts-quiet-hours": "[delivery] quiet_hours: String should match pattern",
     "alerts-digest-at": "[delivery] digest_at: String should match pattern",
     "alerts-none-per-day": "[delivery] max_per_day: Input should be greater than or equal to 1",
+    "alerts-bundle-of-none": "[delivery] bundle_above: Input should be greater than or equal to 1",
     "alerts-no-link": "[switching] link_gbps: Input should be greater than 0",
     "alerts-no-timeout": "[routes.webhook] timeout_s: Input should be greater than 0",
     "alerts-url-in-file": "[routes.webhook] url: unknown key (did you mean url_env?)",

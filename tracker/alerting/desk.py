@@ -63,7 +63,8 @@ class AlertDesk:
             end(connection, before[key].active, now)
             after[key] = replace(before[key], active="")
         save_states(connection, before, after, now)
-        return [alarm for alarm in told if store(connection, alarm, self.world.alerts, now)]
+        many = len(told) > self.world.alerts.delivery.bundle_above
+        return [alarm for alarm in told if store(connection, alarm, self.world.alerts, now, bundle=many)]
 
     def close(self) -> None:
         """Stop sending; what is unsent stays in the database."""

@@ -23,11 +23,12 @@ STORED, DELIVERED, FAILED = "stored", "delivered", "failed"
 TEST = "test"  # kind of a message that only tries a route
 
 
-def store(connection: Connection, alarm: Alarm, config: AlertConfig, now: datetime) -> bool:
-    """Keep an alarm, and send it or hold it back; False when it was told before."""
+def store(connection: Connection, alarm: Alarm, config: AlertConfig, now: datetime, *, bundle: bool = False) -> bool:
+    """Keep an alarm, and send it or hold it back; False when it was told before. ``bundle``: for the next release, with others."""
     held = hold_until(
         config.delivery, now, digest=alarm.digest, urgent=alarm.urgent, told_today=_told_since(connection, day_start(config.delivery, now))
     )
+    held = now if held is None and bundle else held
     row = {
         "key": alarm.key, "rule": alarm.rule, "kind": alarm.kind, "subject": alarm.subject, "fired_at": now, "held_until": held,
         "digest": "", "over_at": None, "acked_at": None, "acked_by": "", "body": json.dumps(body_of(alarm)),

@@ -143,6 +143,7 @@ class Delivery(_Strict):
     time_zone: str = "UTC"
     quiet_hours: str = Field(default="", pattern=rf"^({CLOCK}-{CLOCK})?$")  # what comes up then is told when they end
     max_per_day: int = Field(default=10, ge=1)  # more go into the next digest
+    bundle_above: int = Field(default=3, ge=1)  # more that come up at once are one message
     digest_at: str = Field(default="08:00", pattern=rf"^{CLOCK}$")
 
     @property
