@@ -21,6 +21,7 @@ from itertools import combinations
 from pathlib import Path
 from statistics import median
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from conftest import find_program
@@ -556,3 +557,28 @@ def test_an_alert_that_fires_is_marked_and_named(seen: Seen) -> None:
     assert ("BreakevenSourceNeverRead", "openrouter") in found
     for board in DASHBOARDS.values():
         assert [entry["expr"] for entry in board["annotations"]["list"]] == ['ALERTS{alertname=~"Breakeven.+", alertstate="firing"}']
+
+
+# --- pictures -------------------------------------------------------------------------------------------------------------------
+
+PICTURES = sorted((GRAFANA / "pictures").glob("*.svg"))
+
+
+def test_every_picture_is_small_whole_and_shown_in_the_readme() -> None:
+    shown = re.findall(r"\(deploy/grafana/pictures/([\w-]+\.svg)\)", (DEPLOY.parent / "README.md").read_text(encoding="utf-8"))
+    assert sorted(shown) == [path.name for path in PICTURES] != []
+    for path in PICTURES:
+        assert path.stat().st_size < 100_000
+        assert ElementTree.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+@real
+def test_pictures_show_the_figures_of_the_panels(seen: Seen, tmp_path: Path) -> None:
+    """Drawn anew from the Prometheus of this test: 2 and 7 of RunPod's B300 at $6.94, and 730 hours a month."""
+    subprocess.run([sys.executable, "-B", GRAFANA / "pictures.py", seen.prometheus.url, tmp_path], check=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [path.name for path in PICTURES]
+    told = {path.name: {element.text for element in ElementTree.parse(path).iter()} for path in tmp_path.iterdir()}
+    assert {KIMI, "muse-spark-open", "$48.58", "$13.88", "$35,463.40", "$10,132.40"} <= told["overview-cheapest-setup-and-api.svg"]
+    assert "16.4 B" in told["overview-break-even-and-verdict.svg"]  # 20 x 150 x 21 x 260,000 tokens
+    assert {"nvidia-b300-sxm-288, awq", "$13.88"} <= told["model-cheapest-setup-on-each-gpu.svg"]
+    assert {"nvidia-h200-sxm-141, on_demand", "$3.59", "$6.94"} <= told["market-lowest-price-of-each-gpu.svg"]

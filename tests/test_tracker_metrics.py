@@ -10,6 +10,8 @@ from datetime import timedelta
 from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
+from time import monotonic
+from typing import Any
 
 import pytest
 from processes import Running
@@ -17,14 +19,21 @@ from servers import Prometheus
 from small_world import FILES, T0, VITALS, fill, offer, small_world, sweep
 from sqlalchemy import Engine
 from upstream import Upstream
-from worlds import serve_market, write_user_config
+from worlds import serve_market, serve_shared, write_user_config
 
+from scrapers.http import HostGate
+from tracker.book import read_book
+from tracker.collect import Collector, collect_source
+from tracker.daemon import open_book
+from tracker.database import reading
 from tracker.exposition import Form, Renderer, assemble
+from tracker.health import source_health
 from tracker.metric_table import COUNTERS, GAUGES, PREFIX, PROCESS_COUNTERS, PROCESS_GAUGES
 from tracker.metrics import families
-from tracker.recompute import Sizer, recompute
+from tracker.paths import config_dir
+from tracker.recompute import Sizer, of_book, recompute
 from tracker.snapshot import Snapshot
-from tracker.world import World
+from tracker.world import World, load_world
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = Path(__file__).parent / "golden" / "metrics.txt"
@@ -154,6 +163,29 @@ def test_the_command_line_has_no_vitals_and_shows_none(snapshot: Snapshot) -> No
         "alerts_active",
         "database_size_bytes", *PROCESS_GAUGES, "process_cpu_seconds_total",
     }  # fmt: skip
+
+
+@pytest.mark.shared
+@pytest.mark.loopback
+def test_at_full_size_there_are_one_to_three_thousand_series(upstream: Upstream, tmp_path: Path, shared: Path) -> None:
+    """Every shipped source, model and setting, the embedded book and the real recordings, all of them taken for fresh."""
+    serve_shared(upstream, shared, NOW.date())
+    full, ours = load_world(config_dir()), load_world(config_dir(), write_user_config(tmp_path / "config", upstream.url))
+    handle = open_book(full, tmp_path, NOW)
+    collector = Collector(world=ours, db=handle, now=lambda: NOW, gate=HostGate(monotonic=monotonic))
+    for source in ours.config.sources.values():
+        if source.settings.enabled:
+            collect_source(collector, source)
+    with reading(handle) as connection:
+        book, health = read_book(connection, NOW, ours.config.sources), source_health(connection, full.config.sources, NOW)
+    handle.dispose()
+    book = replace(book, offers=taken_for_fresh(book.offers), price_lists=taken_for_fresh(book.price_lists))
+    snapshot = replace(of_book(book, health, full, Sizer(full)), vitals=VITALS)
+    assert 1_000 < len(series(text_of(snapshot))) < 3_000
+
+
+def taken_for_fresh(entries: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(replace(entry, fresh=True, imported=False) for entry in entries)
 
 
 # --- staleness ------------------------------------------------------------------------------------------------------------
