@@ -17,6 +17,7 @@ from fastapi import FastAPI, HTTPException
 from small_world import T0, fill, offer, rate, sweep
 from sqlalchemy import Engine
 
+from tracker.alerting.ledger import ALERT
 from tracker.bookfile import Dated
 from tracker.bookstore import import_dated
 from tracker.faults import Trouble
@@ -30,7 +31,7 @@ from tracker.world import World
 NOW = T0 + timedelta(hours=6)
 THEN = (T0 + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%MZ")
 ROUTES = ("/api/v1/models", "/api/v1/models/large-60b", "/api/v1/offers", "/api/v1/rates", "/api/v1/sources")
-EVERY_ROUTE = (*ROUTES, "/api/v1/changes", "/api/v1/history/gpu/test-141", "/")
+EVERY_ROUTE = (*ROUTES, "/api/v1/alerts", "/api/v1/changes", "/api/v1/history/gpu/test-141", "/")
 
 
 @dataclass
@@ -123,7 +124,7 @@ def test_the_page_says_whose_moment_it_shows_and_the_way_back(app: FastAPI) -> N
     assert "1 x test-141, bf16, cloud 141x1" in then
     assert "2 x test-80, bf16, cloud 80x2" in now
     assert set(re.findall(r'href="(/api/[^"]*)"', then)) == {
-        f"/api/v1/{name}?at=2026-11-02T13:00Z" for name in ("models", "offers", "rates", "sources", "changes")
+        f"/api/v1/{name}?at=2026-11-02T13:00Z" for name in ("models", "offers", "rates", "sources", "changes", "alerts")
     }
     assert not re.search(r'href="/api/[^"]*\?', now)
 
@@ -144,6 +145,22 @@ def test_before_the_book_began_imported_history_answers_and_says_so(db: Engine, 
     found = body(app, "/api/v1/offers?at=2026-10-25")
     assert ([o["usd_per_hour"] for o in found["offers"]], found["known"]) == (["2"], "2026-11-02T13:00:00Z")
     assert "The book began later: this is imported history, as known at 2026-11-02 13:00 UTC." in get(app, "/?at=2026-10-25")[0].text
+
+
+def test_alerts_are_those_that_were_active_then(db: Engine, app: FastAPI) -> None:
+    """One fired at 13:00 and was over at 15:00; one fired at 14:00 and was acknowledged at 15:30; one is active."""
+    moments = [(1, {"over_at": T0 + timedelta(hours=3)}), (2, {"acked_at": T0 + timedelta(hours=3.5)}), (4, {})]
+    with db.begin() as connection:
+        for hour, ended in moments:
+            told = {"key": f"k{hour}", "rule": "r", "kind": "price", "subject": "s", "fired_at": T0 + timedelta(hours=hour), "body": "{}"}
+            connection.execute(ALERT.insert().values(**told, **ended))
+
+    def fired(at: str) -> list[str]:
+        return [alert["fired_at"][11:16] for alert in body(app, f"/api/v1/alerts?at=2026-11-02T{at}")["alerts"]]
+
+    assert [fired(at) for at in ("12:59:59Z", "13:00Z", "14:00Z", "14:59:59Z", "15:00Z", "15:30Z", "16:00Z")] == [
+        [], ["13:00"], ["14:00", "13:00"], ["14:00", "13:00"], ["14:00"], [], ["16:00"],
+    ]  # fmt: skip
 
 
 # --- the feed and the histories -------------------------------------------------------------------------------------------------

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, FromClause, and_, func, select, union
 from sqlmodel import SQLModel
 
 from tracker.listing import GOOD, OFFERS, RATES, SWEEP, Kind, gone_column, unseen_at
-from tracker.rows import OfferRow, RateRow, from_ms, row_from, to_ms
+from tracker.rows import OfferRow, RateRow, from_ms, to_ms
 
 _TABLES = SQLModel.metadata.tables
 BACKDATED, REWORDED = _TABLES["backdated"], _TABLES["reworded"]
+FIELDS = {kind.name: tuple(field.name for field in fields(kind.row)) for kind in (OFFERS, RATES)}
 IMPORTED = "book:"  # sources of imported rows: the origin follows the colon
 
 
@@ -36,15 +37,20 @@ class Moment:
         return self.known > self.at
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A row with the moments of its price."""
+class Seen(NamedTuple):
+    """A row with the moments of its price. ``told`` are its fields in their order; a tuple, since a book has tens of thousands."""
 
-    row: OfferRow | RateRow
+    kind: Kind
+    told: tuple[Any, ...]
     source: str
     origin: str
-    since: datetime  # observed at this price from
-    seen_at: datetime
+    since: int  # ms: observed at this price from
+    seen_at: int  # ms
+
+    @property
+    def row(self) -> OfferRow | RateRow:
+        """The row itself."""
+        return self.kind.row(**dict(zip(FIELDS[self.kind.name], self.told, strict=True)))
 
 
 def as_known(connection: Connection, at: datetime, now: datetime | None = None) -> Moment:
@@ -85,8 +91,13 @@ def rows_at(
         .correlate(dimension)
         .scalar_subquery()
     )
+    names = FIELDS[kind.name]
     query = (
-        select(dimension, *(point.c[name] for name in kind.row.VALUES), point.c.at.label("point_at"))
+        select(
+            *((point if name in kind.row.VALUES else dimension).c[name] for name in names),
+            *(dimension.c[name] for name in ("id", "source", "origin")),
+            point.c.at,
+        )
         .select_from(dimension)
         .join(point, and_(point.c[kind.link] == dimension.c.id, point.c.at == latest))
         .where(gone_column(point).is_(False), *wanted)
@@ -94,17 +105,12 @@ def rows_at(
     )
     starts = _imported_starts(connection, kind, moment, wanted)
     unseen, wording = unseen_at(connection, at), _old_wording(connection, kind, at)
-    for found in connection.execute(query).mappings():
-        own = found["point_at"]
-        printed = max(own, covered.get(found["source"], own))
-        facts: Mapping[Any, Any] = {**found, **wording[found["id"]]} if found["id"] in wording else found
-        yield Seen(
-            row=row_from(kind.row, facts),
-            source=found["source"],
-            origin=found["origin"],
-            since=from_ms(starts.get(found["id"], own)),
-            seen_at=from_ms(unseen.get((kind.name, found["id"]), printed)),
-        )
+    for found in connection.execute(query).all():
+        told, (id_, source, origin, own) = found[: len(names)], found[len(names) :]
+        if id_ in wording:
+            told = tuple({**dict(zip(names, told, strict=True)), **wording[id_]}.values())
+        seen = unseen.get((kind.name, id_)) or max(own, covered.get(source, own))
+        yield Seen(kind, told, source, origin, starts.get(id_, own), seen)
 
 
 def known_by(connection: Connection, kind: Kind, moment: Moment, point: FromClause | None = None) -> list[ColumnElement[bool]]:

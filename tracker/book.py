@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection
@@ -17,9 +18,14 @@ from tracker.asof import Moment, Seen, as_known, coverage, rows_at
 from tracker.config import Source
 from tracker.exchange import Exchange, load_exchange
 from tracker.listing import OFFERS, RATES
-from tracker.rows import OfferRow, RateRow, from_ms
+from tracker.rows import RateRow, from_ms, unscaled
+from tracker.tables import RENT_SCALE
 
 Only = Mapping[str, Collection[str]]  # column -> the values that are wanted
+
+ONE = Decimal(1)
+NEVER = datetime.max.replace(tzinfo=UTC)
+_same = attrgetter("source", "provider", "sku", "region", "gpu", "gpu_count", "tier", "term_months", "trust")
 
 Value = TypeVar("Value", GpuOffer, TokenRate)
 
@@ -86,9 +92,9 @@ def read_offers(
     unpriced: dict[str, int] | None = None,
 ) -> list[Listed[GpuOffer]]:
     """Offers in force; imported ones only of providers that no live source lists, also where ``only`` some are wanted."""
-    counts = {} if unpriced is None else unpriced
+    worth = _Worth(exchange, moment.at, sources, {} if unpriced is None else unpriced)
     seen = rows_at(connection, OFFERS, moment, coverage(connection, moment.at), only)
-    offers = [offer for row in seen if (offer := _offer(row, exchange, moment.at, sources, counts))]
+    offers = [offer for row in seen if (offer := _offer(row, worth))]
     found = _in_force_offers(offers, moment.at)
     imported = {entry.value.provider for entry in found if entry.imported}
     if only is None or "provider" in only or not imported:
@@ -107,62 +113,98 @@ def read_rates(
     unpriced: dict[str, int] | None = None,
 ) -> list[Listed[TokenRate]]:
     """Price lists with past and announced entries; imported ones only where no live source lists the provider and model."""
-    counts = {} if unpriced is None else unpriced
+    worth = _Worth(exchange, moment.at, sources, {} if unpriced is None else unpriced)
     seen = rows_at(connection, RATES, moment, coverage(connection, moment.at), only)
-    listed = [rate for row in seen if (rate := _rate(row, exchange, moment.at, sources, counts))]
+    listed = [rate for row in seen if (rate := _rate(row, worth))]
     return _give_way(listed, lambda rate: (rate.provider, rate.model))
 
 
-def _fresh(seen: Seen, at: datetime, sources: Mapping[str, Source]) -> bool:
-    source = sources.get(seen.source)
-    return source is not None and at - seen.seen_at <= timedelta(hours=source.settings.max_age_hours)
+@dataclass(slots=True)
+class _Worth:
+    """What prices of one reading are worth and how old they may be, worked out once for each currency, source and moment."""
+
+    exchange: Exchange
+    at: datetime
+    sources: Mapping[str, Source]
+    unpriced: dict[str, int]
+    _pairs: dict[str, tuple[Decimal, date] | None] = field(default_factory=dict)
+    _oldest: dict[str, datetime] = field(default_factory=dict)
+    _moments: dict[int, datetime] = field(default_factory=dict)
+
+    def pair(self, currency: str) -> tuple[Decimal, date] | None:
+        """Units of the currency for one USD, and the day of that; None for USD itself and without a rate."""
+        if currency not in self._pairs:
+            self._pairs[currency] = None if currency == "USD" else self.exchange.per_usd(currency, self.at.date())
+        return self._pairs[currency]
+
+    def usd(self, native: Decimal, currency: str) -> Decimal | None:
+        """USD; None, and counted, where there is no rate."""
+        return native if currency == "USD" else self.exchange.usd(native, currency, self.at.date())
+
+    def lacks(self, currency: str) -> None:
+        """Count a price that has no exchange rate."""
+        self.unpriced[currency] = self.unpriced.get(currency, 0) + 1
+
+    def moment(self, at: int) -> datetime:
+        """A stored moment."""
+        if at not in self._moments:
+            self._moments[at] = from_ms(at)
+        return self._moments[at]
+
+    def fresh(self, source: str, seen_at: datetime) -> bool:
+        """Whether a price was seen within its source's age limit; never of what is not configured, such as imported rows."""
+        if source not in self._oldest:
+            known = self.sources.get(source)
+            self._oldest[source] = NEVER if known is None else self.at - timedelta(hours=known.settings.max_age_hours)
+        return seen_at >= self._oldest[source]
 
 
-def _offer(
-    seen: Seen, exchange: Exchange, at: datetime, sources: Mapping[str, Source], unpriced: dict[str, int]
-) -> Listed[GpuOffer] | None:
-    row = seen.row
-    assert isinstance(row, OfferRow)
-    usd, pair = exchange.usd(row.native_per_hour, row.currency, at.date()), exchange.per_usd(row.currency, at.date())
+def _offer(seen: Seen, worth: _Worth) -> Listed[GpuOffer] | None:
+    """The offer of a row; its fields are taken in their order, since a book has tens of thousands."""
+    (
+        provider, sku, region, gpu, gpu_count, tier, term_months, trust, currency, valid_from, is_slice, price_kind, interconnect,
+        source_url, price, availability, max_gpu_count,
+    ) = seen.told  # fmt: skip
+    native = unscaled(price, RENT_SCALE)
+    usd, pair = worth.usd(native, currency), worth.pair(currency)
     if usd is None:
-        unpriced[row.currency] = unpriced.get(row.currency, 0) + 1
+        worth.lacks(currency)
         return None
+    seen_at = worth.moment(seen.seen_at)
     offer = GpuOffer(
-        provider=row.provider,
+        provider=provider,
         source=seen.source,
-        sku=row.sku,
-        region=row.region,
-        gpu=row.gpu,
-        gpu_count=row.gpu_count,
-        max_gpu_count=row.max_gpu_count,
-        tier=row.tier,  # type: ignore[arg-type]  # checked by resolve when it was stored
-        term_months=row.term_months or None,
-        trust=row.trust,  # type: ignore[arg-type]  # as above
-        availability=AVAILABILITIES[row.availability],
-        price_kind=row.price_kind,  # type: ignore[arg-type]  # as above
-        interconnect=row.interconnect,
-        currency=row.currency,
-        native_per_hour=row.native_per_hour,
+        sku=sku,
+        region=region,
+        gpu=gpu,
+        gpu_count=gpu_count,
+        max_gpu_count=max_gpu_count,
+        tier=tier,
+        term_months=term_months or None,
+        trust=trust,
+        availability=AVAILABILITIES[availability],
+        price_kind=price_kind,
+        interconnect=interconnect,
+        currency=currency,
+        native_per_hour=native,
         usd_per_hour=usd,
-        fx_rate=pair[0] if pair and row.currency != "USD" else Decimal(1),
-        fx_day=pair[1] if pair and row.currency != "USD" else None,
-        valid_from=seen.since if row.valid_from is None else from_ms(row.valid_from),
-        seen_at=seen.seen_at,
-        source_url=row.source_url,
+        fx_rate=pair[0] if pair else ONE,
+        fx_day=pair[1] if pair else None,
+        valid_from=worth.moment(seen.since if valid_from is None else valid_from),
+        seen_at=seen_at,
+        source_url=source_url,
     )
-    return Listed(offer, seen.origin, _fresh(seen, at, sources), seen.source.startswith(IMPORTED), row.is_slice)
+    return Listed(offer, seen.origin, worth.fresh(seen.source, seen_at), seen.source.startswith(IMPORTED), bool(is_slice))
 
 
-def _rate(
-    seen: Seen, exchange: Exchange, at: datetime, sources: Mapping[str, Source], unpriced: dict[str, int]
-) -> Listed[TokenRate] | None:
+def _rate(seen: Seen, worth: _Worth) -> Listed[TokenRate] | None:
     row = seen.row
     assert isinstance(row, RateRow)
-    usd = usd_prices(row.native, row.currency, exchange, at)
+    usd = usd_prices(row.native, row.currency, worth.exchange, worth.at)
     if usd is None:
-        unpriced[row.currency] = unpriced.get(row.currency, 0) + 1
+        worth.lacks(row.currency)
         return None
-    pair = exchange.per_usd(row.currency, at.date()) if row.currency != "USD" else None
+    pair, seen_at = worth.pair(row.currency), worth.moment(seen.seen_at)
     rate = TokenRate(
         provider=row.provider,
         source=seen.source,
@@ -173,17 +215,17 @@ def _rate(
         currency=row.currency,
         native=row.native,
         usd=usd,
-        fx_rate=pair[0] if pair else Decimal(1),
+        fx_rate=pair[0] if pair else ONE,
         fx_day=pair[1] if pair else None,
         conditions=Conditions(
             min_prompt_tokens=row.min_prompt_tokens, tier_inclusive=row.tier_inclusive, hours_utc=row.hours_utc, weekdays=row.weekdays
         ),
         valid_from=None if row.valid_from is None else from_ms(row.valid_from),
         valid_to=None if row.valid_to is None else from_ms(row.valid_to),
-        seen_at=seen.seen_at,
+        seen_at=seen_at,
         source_url=row.source_url,
     )
-    return Listed(rate, seen.origin, _fresh(seen, at, sources), seen.source.startswith(IMPORTED))
+    return Listed(rate, seen.origin, worth.fresh(seen.source, seen_at), seen.source.startswith(IMPORTED))
 
 
 def usd_prices(native: TokenPrices, currency: str, exchange: Exchange, at: datetime) -> TokenPrices | None:
@@ -199,21 +241,11 @@ def usd_prices(native: TokenPrices, currency: str, exchange: Exchange, at: datet
 def _in_force_offers(offers: Sequence[Listed[GpuOffer]], at: datetime) -> list[Listed[GpuOffer]]:
     """Of an offer listed with dated prices, the one in force: the latest start that has begun."""
     latest: dict[tuple[object, ...], Listed[GpuOffer]] = {}
-    for entry in sorted(offers, key=lambda e: e.value.valid_from):
-        offer = entry.value
-        if offer.valid_from <= at:
-            key = (
-                offer.source,
-                offer.provider,
-                offer.sku,
-                offer.region,
-                offer.gpu,
-                offer.gpu_count,
-                offer.tier,
-                offer.term_months,
-                offer.trust,
-            )
-            latest[key] = entry
+    for entry in offers:
+        if entry.value.valid_from <= at:
+            key = _same(entry.value)
+            if key not in latest or latest[key].value.valid_from <= entry.value.valid_from:
+                latest[key] = entry
     return list(latest.values())
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alembic import command
-from alembic.config import Config as AlembicConfig
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, inspect
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
@@ -21,7 +18,12 @@ from tracker.errors import BreakevenError
 from tracker.faults import fault_line
 from tracker.postgres import connect_args, driver_url, encoding
 
+if TYPE_CHECKING:
+    from alembic.config import Config as AlembicConfig
+
 BUSY_TIMEOUT_MS = 10_000
+MIGRATIONS = Path(__file__).parent / "migrations" / "versions"
+_REVISION = re.compile(r'^revision = "(\w+)"\ndown_revision = (?:"(\w+)"|None)$', re.MULTILINE)
 
 
 class DatabaseProblem(BreakevenError):
@@ -92,31 +94,51 @@ def reading(db: Engine) -> Iterator[Connection]:
 
 def alembic_config(db: Engine) -> AlembicConfig:
     """The migrations, bound to that database."""
-    config = AlembicConfig()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS.parent).replace("%", "%%"))
     config.attributes["db"] = db
     return config
 
 
 def migrate(db: Engine) -> None:
-    """Bring the schema up to this program's; refuses one that is newer."""
+    """Bring the schema up to this program's; refuses one that is newer. Alembic is loaded only where there is something to do."""
     if db.dialect.name == "sqlite" and db.url.database:
         Path(db.url.database).parent.mkdir(parents=True, exist_ok=True)
-    config = alembic_config(db)
     try:
         with db.connect() as connection:
             _check_encoding(connection)
-            current = MigrationContext.configure(connection).get_current_revision()
-        known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+            current = _revision(connection)
+        known, head = _revisions()
         if current is not None and current not in known:
             raise DatabaseProblem(
                 f"database {_shown(str(db.url))} has schema {current}, which is newer than this program; install the newer breakeven"
             )
-        command.upgrade(config, "head")
+        if current != head:
+            from alembic import command  # here: it costs 11 MB and a tenth of a start
+
+            command.upgrade(alembic_config(db), "head")
     except DBAPIError as error:
         raise DatabaseProblem(f"database {_shown(str(db.url))} cannot be opened: {fault_line(error)}") from error
     except OSError as error:
         raise DatabaseProblem(f"database {_shown(str(db.url))} cannot be created: {error.strerror}") from error
+
+
+def _revision(connection: Connection) -> str | None:
+    """The schema of the database; None where there is none yet."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.exec_driver_sql("select version_num from alembic_version").scalar()
+    return found
+
+
+def _revisions() -> tuple[set[str], str]:
+    """The schemas that this program knows, and its own: the one that no other builds on."""
+    texts = [path.read_text(encoding="utf-8") for path in MIGRATIONS.glob("[0-9]*.py")]
+    found = {match[1]: match[2] for text in texts if (match := _REVISION.search(text))}
+    (head,) = found.keys() - set(found.values())
+    return set(found), head
 
 
 def _check_encoding(connection: Connection) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -45,6 +46,7 @@ def scaled(value: Decimal, scale: int) -> int:
     return whole
 
 
+@lru_cache(maxsize=65_536)  # most prices of a book are those of the book before it
 def unscaled(whole: int, scale: int) -> Decimal:
     """The exact decimal of a stored number, without trailing zeros beyond what it needs."""
     value = (Decimal(whole) / scale).normalize()
@@ -131,6 +133,7 @@ class RateRow:
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # made once: a sweep works out an identity a row
+_FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in (OfferRow, RateRow)}
 _NAMED = {kind: attrgetter(*kind.IDENTITY) for kind in (OfferRow, RateRow)}
 _STATED = {kind: attrgetter(*kind.VALUES) for kind in (OfferRow, RateRow)}
 _STATE = {kind: attrgetter(*kind.VALUES, *kind.DESCRIPTION) for kind in (OfferRow, RateRow)}
@@ -168,4 +171,4 @@ def columns(row: OfferRow | RateRow) -> dict[str, object]:
 
 def row_from(kind: type[OfferRow] | type[RateRow], found: Mapping[Any, Any]) -> OfferRow | RateRow:
     """A row of ``kind`` from a joined dimension and point."""
-    return kind(**{f.name: found[f.name] for f in fields(kind)})
+    return kind(**{name: found[name] for name in _FIELDS[kind]})

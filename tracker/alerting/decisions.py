@@ -14,15 +14,19 @@ from tracker.errors import UnknownName
 from tracker.snapshot import ActiveAlert
 
 
-def active(connection: Connection) -> Sequence[RowMapping]:
-    """Alerts that are true, news, and not acknowledged; newest first."""
-    query = select(ALERT).where(ALERT.c.over_at.is_(None), ALERT.c.acked_at.is_(None)).order_by(ALERT.c.id.desc())
+def active(connection: Connection, at: datetime | None = None) -> Sequence[RowMapping]:
+    """Alerts that are true, news, and not acknowledged, or were at a moment; newest first."""
+    query = select(ALERT).order_by(ALERT.c.id.desc())
+    for ended in (ALERT.c.over_at, ALERT.c.acked_at):
+        query = query.where(ended.is_(None) if at is None else ended.is_(None) | (ended > at))
+    if at is not None:
+        query = query.where(ALERT.c.fired_at <= at)
     return connection.execute(query).mappings().all()
 
 
-def active_alerts(connection: Connection) -> tuple[ActiveAlert, ...]:
+def active_alerts(connection: Connection, at: datetime | None = None) -> tuple[ActiveAlert, ...]:
     """The same as values."""
-    return tuple(_value(row, json.loads(row["body"])) for row in active(connection))
+    return tuple(_value(row, json.loads(row["body"])) for row in active(connection, at))
 
 
 def _value(row: RowMapping, body: Mapping[str, Any]) -> ActiveAlert:

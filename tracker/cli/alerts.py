@@ -45,7 +45,7 @@ def list_active(as_json: Json = False) -> None:
     """Active alerts, silences, routes, and what nobody took."""
     here = session()
     with reading(here.db) as connection:
-        active, quiet = decisions.active(connection), decisions.silent(connection, here.now)
+        active, quiet = decisions.active(connection, here.now), decisions.silent(connection, here.now)
         waiting, counts = decisions.undelivered(connection), alert_counts(connection)
     routes = {name: route.off_reason or "on" for name, route in here.world.alerts.routes.items()}
     if as_json:

@@ -7,14 +7,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from sqlalchemy import Engine
 
+from tracker.alerting.decisions import active_alerts
 from tracker.book import Listed
+from tracker.database import reading
 from tracker.errors import UnknownName
 from tracker.faults import Trouble
+from tracker.offer_search import OfferSearch
 from tracker.plain import as_json, plain
 from tracker.present import HEADER, rows, source_line
 from tracker.readiness import not_ready
@@ -93,7 +96,7 @@ def _page(app: FastAPI, served: Served, seen: SnapshotAt) -> None:
         return HTMLResponse(
             page.render(
                 header=HEADER, rows=rows(now), sources=sources, at=now.at, workload=workload, track=track,
-                alerts=active(now), known=now.book.known, today=served.now(), past=f"?at={minute(now.at)}" if at else "",
+                alerts=active(served, now), known=now.book.known, today=served.now(), past=f"?at={minute(now.at)}" if at else "",
             )
         )  # fmt: skip
 
@@ -107,6 +110,8 @@ def _page(app: FastAPI, served: Served, seen: SnapshotAt) -> None:
 
 
 def _api(app: FastAPI, served: Served, seen: SnapshotAt) -> None:
+    search = OfferSearch()
+
     @app.get("/api/v1/models")
     def models(at: str = "") -> Response:
         """Every tracked model: cheapest setup, rate, break-even and verdict."""
@@ -123,11 +128,12 @@ def _api(app: FastAPI, served: Served, seen: SnapshotAt) -> None:
         raise HTTPException(404, detail=_unknown(served, model))
 
     @app.get("/api/v1/offers")
-    def offers(gpu: str = "", provider: str = "", at: str = "") -> Response:
-        """Rental offers of the book, cheapest per GPU first."""
+    def offers(
+        gpu: str = "", gpu_count: int = Query(0, ge=0), tier: str = "", provider: str = "", limit: int = Query(0, ge=0), at: str = ""
+    ) -> Response:
+        """Rental offers of the book, cheapest per GPU first; ``gpu_count`` wants those sold at that count, ``limit`` the first so many."""
         now = seen(at)
-        found = [o for o in now.book.offers if gpu in ("", o.value.gpu) and provider in ("", o.value.provider)]
-        found.sort(key=lambda o: (o.value.usd_per_gpu_hour, o.value.provider, o.value.sku))
+        found = search.find(now.book, gpu=gpu, gpu_count=gpu_count, tier=tier, provider=provider, limit=limit)
         return _json({**when(now), "offers": [listed_facts(entry) for entry in found]})
 
     @app.get("/api/v1/rates")
@@ -138,9 +144,10 @@ def _api(app: FastAPI, served: Served, seen: SnapshotAt) -> None:
         return _json({**when(now), "rates": [listed_facts(entry) for entry in found]})
 
     @app.get("/api/v1/alerts")
-    def alerts() -> Response:
+    def alerts(at: str = "") -> Response:
         """Active alerts, newest first; breakeven alerts acknowledges them."""
-        return _json({**when(served.snapshot), "alerts": active(served.snapshot)})
+        now = seen(at)
+        return _json({**when(now), "alerts": active(served, now)})
 
     @app.get("/api/v1/sources")
     def sources(at: str = "") -> Response:
@@ -169,9 +176,12 @@ def _unknown(served: Served, model: str) -> str:
     return f"model {model!r} is known but not tracked; name it in [track] models of tracker.toml"
 
 
-def active(snapshot: Snapshot) -> tuple[ActiveAlert, ...]:
-    """Active alerts of the snapshot of a running daemon; none of a past one."""
-    return () if snapshot.vitals is None else snapshot.vitals.alerts or ()
+def active(served: Served, snapshot: Snapshot) -> tuple[ActiveAlert, ...]:
+    """Active alerts of the snapshot of a running daemon; of a past one those that were active then."""
+    if snapshot is served.snapshot:
+        return () if snapshot.vitals is None else snapshot.vitals.alerts or ()
+    with reading(served.db) as connection:
+        return active_alerts(connection, snapshot.at)
 
 
 def listed_facts(entry: Listed[Any]) -> dict[str, Any]:

@@ -1,0 +1,134 @@
+"""Cold start to the first /metrics, and memory at rest: the daemon beside an empty application on the same stack, as a ratio.
+
+    python tests/bench/start.py [--rounds 5]    (--short: 2 rounds)
+
+The empty application is uvicorn and FastAPI over a migrated SQLite file, with one route /metrics. Both start with a database that was
+made before, and with every source switched off, so that nothing is fetched. Fails beyond 1.5, or beyond 110 MB at rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import tomllib
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter, sleep
+
+ROOT = Path(__file__).resolve().parents[2]
+GOAL, GOAL_MB = 1.5, 110
+REST_S = 3.0  # until memory is read
+EMPTY = """
+import sys
+import uvicorn
+from fastapi import FastAPI
+from fastapi.responses import PlainTextResponse
+from tracker.database import migrate, open_database
+migrate(open_database(f"sqlite:///{sys.argv[2]}"))
+app = FastAPI()
+
+@app.get("/metrics")
+def metrics() -> PlainTextResponse:
+    return PlainTextResponse("up 1\\n")
+
+uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="error", lifespan="off")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Seconds to the first answer, and MB resident at rest."""
+
+    seconds: float
+    mb: float
+
+
+def main() -> int:
+    """Prints both, the ratio and the memory; 1 where a goal is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--short", action="store_true")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "config").mkdir()
+        (folder / "config" / "sources.toml").write_text(_all_off(), encoding="utf-8")
+        start(ours(folder), folder)  # makes the database, and the compiled files of both
+        start(empty(folder), folder)
+        pairs = [(start(ours(folder), folder), start(empty(folder), folder)) for _ in range(2 if asked.short else asked.rounds)]
+    ratio = median(mine.seconds / bare.seconds for mine, bare in pairs)
+    mine, bare = (median(one.seconds for one in side) for side in zip(*pairs, strict=True))
+    mb, bare_mb = (median(one.mb for one in side) for side in zip(*pairs, strict=True))
+    print(f"start to the first /metrics {mine:6.2f} s   empty application {bare:6.2f} s   ratio {ratio:5.2f}   (goal {GOAL})")
+    print(f"resident at rest {mb:6.1f} MB   (goal {GOAL_MB})   empty application {bare_mb:6.1f} MB")
+    return 0 if (ratio <= GOAL and mb <= GOAL_MB) or asked.short else 1
+
+
+def _all_off() -> str:
+    """The shipped sources, none of them collected."""
+    shipped = tomllib.loads((ROOT / "config" / "sources.toml").read_text(encoding="utf-8"))
+    lines: list[str] = []
+    for name, table in shipped.items():
+        lines += [f"[{name}]", *(f'{key} = "{table[key]}"' for key in ("kind", "module", "names") if key in table)]
+        lines += ['base_url = "http://127.0.0.1:9"', "interval_minutes = 60", "max_age_hours = 1", "enabled = false"]
+    return "\n".join(lines)
+
+
+def ours(folder: Path) -> list[str]:
+    return [sys.executable, "-c", "from tracker.cli import main; main()", "run", "--port", "{port}"]
+
+
+def empty(folder: Path) -> list[str]:
+    return [sys.executable, "-c", EMPTY, "{port}", str(folder / "empty.db")]
+
+
+def start(command: list[str], folder: Path) -> Started:
+    """Start it, ask until it answers, let it rest, end it."""
+    port = _free_port()
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "BREAKEVEN_DATA": str(folder / "data"), "BREAKEVEN_CONFIG": str(folder / "config")}
+    begun = perf_counter()
+    process = subprocess.Popen(
+        [word.format(port=port) if word == "{port}" else word for word in command], env=env, stdout=subprocess.DEVNULL
+    )
+    try:
+        while not _answers(f"http://127.0.0.1:{port}/metrics"):
+            if process.poll() is not None or perf_counter() - begun > 120:
+                raise SystemExit(f"{command[0]} did not start")
+            sleep(0.005)
+        seconds = perf_counter() - begun
+        sleep(REST_S)
+        return Started(seconds, _resident_mb(process.pid))
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return bool(answer.status == 200 and answer.read())
+    except (urllib.error.URLError, ConnectionError):
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def _resident_mb(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1000
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
