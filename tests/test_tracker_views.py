@@ -155,6 +155,12 @@ COLUMNS = {
     "price_kind interconnect is_slice currency price_nano price_per_hour usd_per_hour usd_per_gpu_hour seen_at fresh source_url",
     "v_price_history": "source origin imported provider sku region gpu gpu_count tier term_months trust currency price_nano price_per_hour "
     "listed_from listed_to",
+    "v_cheapest": "model workload policy decided_at provider sku region tier gpu gpu_count machines weight_format currency native_per_hour "
+    "offer_usd_per_hour usd_per_hour usd_per_month fresh seen_at source source_url",
+    "v_breakeven": "model workload policy decided_from decided_to fresh provider gpu gpu_count weight_format usd_per_hour api_provider "
+    "api_sku api_usd_per_mtok api_usd_per_month self_host_usd_per_month replicas break_even_status break_even_tokens "
+    "break_even_utilization verdict reason",
+    "v_monthly_cost": "model workload policy month hours month_hours self_host_usd api_usd one_setup_usd",
 }
 
 
@@ -178,6 +184,8 @@ def test_a_reader_reads_the_views_and_nothing_else(
         assert (done.returncode, done.stderr) == (0, "")
         assert postgres.psql(name, "select count(*) from v_current_offers", user="grafana") == [("8",)]
         assert int(postgres.psql(name, "select count(*) from v_price_history", user="grafana")[0][0]) > 8
+        for name_of_view in ("v_cheapest", "v_breakeven", "v_monthly_cost"):
+            assert postgres.psql(name, f"select count(*) from {name_of_view}", user="grafana") == [("0",)]
         for forbidden in (
             "select * from alert",
             "select * from page",
