@@ -15,17 +15,19 @@ from time import monotonic
 from typing import Any
 
 from corruptions import BODIES, ROWS, corrupt_pages
+from sqlalchemy import delete
 
 from engine.rates import TOKEN_KINDS
 from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, Page, Row, ScrapeError, TokenQuote
 from scrapers.http import HostGate
 from tracker.book import Book, read_book
+from tracker.bookstore import import_book
 from tracker.catalogue_gpus import GpuName
 from tracker.catalogue_models import ModelAlias
 from tracker.collect import Collector, keep, read_rows
 from tracker.config import Source
 from tracker.database import migrate, open_database, reading, writing
-from tracker.exchange import store_rates
+from tracker.exchange import FX, load_shipped, store_rates
 from tracker.paths import config_dir
 from tracker.store import SweepReport
 from tracker.world import World, load_world
@@ -77,7 +79,7 @@ class Campaign:
         self.folder, self.seed = folder, seed
         self.at = T0
         self.world = _world(**limits)
-        self.sources = [s for s in self.world.config.sources.values() if (RECORDED / s.module / "normal" / "pages.json").exists()]
+        self.sources = _recorded_sources(self.world)
         self.good = {source.id: self._good_rows(source) for source in self.sources}
         self.path = folder / "good.db"
         collector = self._open(self.path)
@@ -164,6 +166,55 @@ class Campaign:
     def all(self) -> Iterator[Outcome]:
         """Every kind on every source."""
         return (self.run(source, kind) for source in self.sources for kind in KINDS)
+
+
+class FirstSight(Campaign):
+    """A book that holds the imported starter book and nothing live: every corruption is the first sweep of its source."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder, self.seed, self.at = folder, seed, T0
+        self.world = load_world(config_dir())
+        self.sources = _recorded_sources(self.world)
+        self.good = {source.id: self._good_rows(source) for source in self.sources}
+        self.path = folder / "starter.db"
+        collector = self._open(self.path)
+        migrate(collector.db)
+        with writing(collector.db) as connection:
+            load_shipped(connection)  # reading a book reads them all, so only those that are needed stay
+            connection.execute(delete(FX).where(FX.c.currency.not_in(("USD", "CNY"))))
+        import_book(collector.db, config_dir() / "starter", self.world.catalogue, T0)
+        collector.db.dispose()
+        self._right: dict[str, Listed] = {}
+
+    def run(self, source: Source, kind: str) -> Outcome:
+        """One corrupted first sweep and a look: what is listed of it and is not what a good first sweep lists."""
+        outcome = Outcome(source.id, kind, "")
+        bad = self._bad_rows(source, kind, random.Random(f"{self.seed} {source.id} {kind}"))
+        outcome.applied = bad is not None
+        if bad is not None:
+            self.before = self.right(source)
+            outcome.status, found = self._first(source, bad)
+            outcome.wrong = [f"{key}: {found[key]}, was {self.before.get(key)}" for key in found if not self._is_right(key, found[key])]
+        return outcome
+
+    def right(self, source: Source) -> Listed:
+        """What a good first sweep lists."""
+        if source.id not in self._right:
+            self._right[source.id] = self._first(source, self.good[source.id])[1]
+        return self._right[source.id]
+
+    def _first(self, source: Source, rows: list[Row] | ScrapeError) -> tuple[str, Listed]:
+        collector = self._open(Path(shutil.copy(self.path, self.folder / "first.db")))
+        try:
+            status = self._sweep(collector, source, 0, rows)
+            return status, {key: price for key, price in listed(self._book(collector, 0)).items() if key[0] == source.id}
+        finally:
+            collector.db.dispose()
+
+
+def _recorded_sources(world: World) -> list[Source]:
+    """Sources with a recording."""
+    return [s for s in world.config.sources.values() if (RECORDED / s.module / "normal" / "pages.json").exists()]
 
 
 def _less_known(before: Any, now: Any) -> bool:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from campaigns import KINDS, Campaign, Outcome
+from campaigns import KINDS, Campaign, FirstSight, Outcome
 
 SEED = 20261129
 EACH = 7  # kinds for every source
@@ -57,3 +57,21 @@ def test_without_its_limits_the_guard_would_list_wrong_prices(tmp_path: Path) ->
     runpod = next(source for source in campaign.sources if source.id == "runpod")
     assert campaign.run(runpod, "x10").wrong
     assert campaign.run(runpod, "some x10").wrong
+
+
+KNOWN = ("aws", "azure", "gcp", "lambda", "runpod", "scaleway", "shadeform")  # providers or GPUs that the starter book knows well
+UNITS = ("x10", "x100 (cents)", "x1000 (per 1K)", "x730 (month)", "/10", "/100", "/730", "one GPU for the node", "node for one GPU",
+         "currency EUR", "currency CNY", "prices one cent")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> FirstSight:
+    return FirstSight(tmp_path_factory.mktemp("first"), SEED)
+
+
+@pytest.mark.parametrize("source", KNOWN)
+def test_nothing_wrong_by_a_unit_is_listed_of_a_first_sweep(first: FirstSight, source: str) -> None:
+    """With nothing but the starter book to be held against."""
+    (chosen,) = (known for known in first.sources if known.id == source)
+    assert first.right(chosen)  # of a good first sweep something is
+    assert [(kind, wrong) for kind in UNITS if (wrong := first.run(chosen, kind).wrong)] == []

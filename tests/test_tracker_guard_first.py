@@ -63,7 +63,7 @@ def test_of_several_machines_with_one_gpu_the_one_of_that_name_is_meant(watched:
     [
         ("18.17", ""),
         ("98.32", ""),  # no spot market
-        ("120", ""),  # above on demand, as on AWS
+        ("120", "spot price is 1.2 times that on demand"),  # never at Azure, Google, Oracle and Scaleway
         ("181.7", "spot price is 1.8 times that on demand"),  # ten times
         ("2.27", "spot price is 2% of on demand: a part of it is missing"),  # one GPU for the node
     ],
@@ -74,6 +74,14 @@ def test_a_first_spot_price_is_held_against_the_on_demand_price_that_is_known(wa
         watched.sweep(minutes, offer(spot, tier="spot", **NODE), source="azure")
     assert watched.states() == ([("pending", reason)] if reason else [])
     assert len(live(watched)) == (not reason)
+
+
+@pytest.mark.parametrize(("spot", "waiting"), [("120", 0), ("145.4", 0), ("148", 1)])
+def test_at_aws_a_first_spot_price_may_lie_above_on_demand(watched: Watched, db: Engine, spot: str, waiting: int) -> None:
+    node = {**NODE, "provider": "aws"}
+    book(db, offer("98.32", **node))
+    watched.sweep(0, offer(spot, tier="spot", **node), source="aws")
+    assert len(watched.states()) == waiting
 
 
 def test_where_the_machine_is_not_known_its_gpu_elsewhere_at_the_provider_is(watched: Watched) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, Row, TokenQuote
 from scrapers.http import HostGate
+from tracker.book import read_book
 from tracker.collect import Collector, keep, read_rows
 from tracker.config import Source, SourceSettings, load_config
 from tracker.database import migrate, open_database, writing
@@ -23,6 +24,7 @@ from tracker.errors import ConfigError
 from tracker.exchange import load_shipped
 from tracker.guard.settings import GuardSettings
 from tracker.paths import config_dir
+from tracker.rows import identity
 from tracker.store import SweepReport
 from tracker.world import World, load_world
 
@@ -242,6 +244,39 @@ def test_a_sweep_tells_how_much_it_held_back(collector: Collector) -> None:
     with collector.db.connect() as connection:
         found = connection.exec_driver_sql("select quarantined, conflicts from sweep order by id").all()
     assert [tuple(row) for row in found] == [(0, 0), (2, 1)]
+
+
+def test_a_sweep_of_which_every_row_is_rejected_keeps_what_was_listed(collector: Collector) -> None:
+    """Cents for dollars in every row: the source fails as a whole, and its last good prices stay with their own age."""
+    keep(collector, read(collector, GOOD, gpu("4.00", sku="B")))
+    with pytest.raises(LayoutChanged, match=r"2 price outside the plausible band"):
+        read(collector, gpu("359", sku="good"), gpu("400", sku="B"))
+    later = NOW + timedelta(minutes=15)
+    keep(collector, SweepReport(source="runpod", started_at=later, finished_at=later, status="failed", error="not one usable price"))
+    with collector.db.connect() as connection:
+        book = read_book(connection, later, collector.world.config.sources)
+    assert {(e.value.sku, f"{e.value.usd_per_hour:f}", e.seen_at) for e in book.offers} == {("good", "3.59", NOW), ("B", "4", NOW)}
+
+
+VOLATILE = {
+    "availability": 0,
+    "max_gpu_count": 8,
+    "interconnect": "nvlink",
+    "source_url": "https://x/elsewhere",
+    "price": 1,
+    "price_kind": "list",
+}
+
+
+def test_no_identity_depends_on_what_changes_by_the_minute(collector: Collector) -> None:
+    """Prices, stock, addresses and counts that may be rented; a quote's memory, host and parts do not even reach the row."""
+    (row,) = read(collector, gpu("3.59")).offers
+    for name, value in VOLATILE.items():
+        assert identity("runpod", replace(row, **{name: value})) == identity("runpod", row), name  # type: ignore[arg-type]
+    told = [gpu("3.59", memory_gb=Decimal(141), host="h1"), gpu("3.59", memory_gb=Decimal(143), host="h2", reliability=Decimal("0.5"))]
+    assert len({identity("runpod", row) for quote in told for row in read(collector, quote).offers}) == 1
+    for name in ("sku", "region", "gpu", "tier", "trust", "currency"):
+        assert identity("runpod", replace(row, **{name: "other"})) != identity("runpod", row), name  # type: ignore[arg-type]
 
 
 # --- the limits themselves --------------------------------------------------------------------------------------------------

@@ -1,6 +1,9 @@
 """Every corruption of every source: how many wrong prices are listed afterwards, how many runs crash, and whether others are touched.
 
-python tests/bench/guard_campaign.py [SEED]
+python tests/bench/guard_campaign.py [SEED] [first]
+
+"first" corrupts the first sweep of every source of a book that holds the starter book alone. What is wrong by less than everybody's
+prices differ cannot be told there: the count is shown, and which.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from campaigns import KINDS, Campaign
+from campaigns import KINDS, Campaign, FirstSight
 
 
 def main(seed: int) -> int:
@@ -33,5 +36,23 @@ def main(seed: int) -> int:
     return 1 if bad else 0
 
 
+def first_sight(seed: int) -> int:
+    """Print what a corrupted first sweep lists; 1 when anything crashes."""
+    with tempfile.TemporaryDirectory() as folder:
+        campaign = FirstSight(Path(folder), seed)
+        found = [outcome for outcome in campaign.all() if outcome.applied]
+    listed = Counter(outcome.kind for outcome in found if outcome.wrong)
+    print(f"{len(found)} corrupted first sweeps, {sum(o.status == 'failed' for o in found)} failed; seed {seed}")
+    print(
+        f"sweeps that listed a wrong price: {sum(listed.values())}; " + ", ".join(f"{kind} {count}" for kind, count in listed.most_common())
+    )
+    for outcome in found:
+        if outcome.wrong:
+            print(f"  {outcome.source} {outcome.kind}: {len(outcome.wrong)}, {outcome.wrong[0][:160]}")
+    return 0
+
+
 if __name__ == "__main__":
+    if "first" in sys.argv:
+        sys.exit(first_sight(int(sys.argv[1])))
     sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 20261129))

@@ -50,11 +50,13 @@ def _steady(elsewhere: Elsewhere, row: OfferRow) -> Doubt | None:
 
 def _rebate(elsewhere: Elsewhere, row: OfferRow) -> Doubt | None:
     """A spot or reserved price against what the provider asks on demand, of the same machine in the same place where that is known."""
-    own, base = usd_of(row, "price", elsewhere.exchange), _usd(elsewhere, _nearest(row, _akin(elsewhere, row, "on_demand")))
+    nearest = _nearest(row, _akin(elsewhere, row, "on_demand"))
+    own, base = usd_of(row, "price", elsewhere.exchange), _usd(elsewhere, nearest)
     if row.tier == "on_demand" or not own or not base:
         return None
     spot, tier = elsewhere.settings.spot, row.tier.replace("_", " ")
-    if own > max(base) * spot.far_share:
+    is_strict = row.provider in spot.strict and {(one.sku, one.region) for one in nearest} == {(row.sku, row.region)}
+    if own > max(base) * (spot.most_share if is_strict else spot.far_share):
         return Doubt(f"{tier} price is {own / max(base):.1f} times that on demand", SOURCE)
     if own < min(base) * spot.least_share:
         return Doubt(f"{tier} price is {own / min(base):.0%} of on demand: a part of it is missing", SOURCE)
