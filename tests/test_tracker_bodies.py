@@ -157,6 +157,14 @@ def test_what_is_too_large_is_not_kept(db: Engine, settings: BodiesSettings, fou
     assert {row[0] for row in rows(db, "select sha256 from body")} == {hashlib.sha256(body).hexdigest() for body in found}
 
 
+def test_a_sweep_larger_than_the_bound_lets_go_of_nothing(db: Engine) -> None:
+    settings = BodiesSettings(max_bytes=10_000)
+    for number in range(5):
+        read(db, T0 + number * HOUR, noise(1_000, number), settings=settings, source=f"small-{number}")
+    read(db, T0 + 6 * HOUR, noise(15_000, 99), settings=settings, source="large")
+    assert rows(db, "select count(*) from body") == [(5,)]
+
+
 def test_a_bound_that_was_lowered_holds_from_the_next_sweep_on(db: Engine) -> None:
     for number in range(10):
         read(db, T0 + number * HOUR, noise(1_000, number))
@@ -321,6 +329,12 @@ def test_what_was_read_then_and_now_cannot_is_one_difference(
 
     monkeypatch.setattr(runpod, "parse", changed)
     assert [(d.kind, d.reason) for d in again(db, home()).differences] == [("unreadable", "runpod: expected another answer")]
+
+    def tripped(pages: Sequence[Page]) -> Iterator[Row]:
+        raise KeyError("price")
+
+    monkeypatch.setattr(runpod, "parse", tripped)  # a fault of the parser hides no other sweep
+    assert [(d.kind, d.reason) for d in again(db, home()).differences] == [("unreadable", "unexpected KeyError: 'price'")]
 
 
 @pytest.mark.loopback

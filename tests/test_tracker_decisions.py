@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -63,6 +64,23 @@ def fill(db: Engine, hours: float = 0, price: str = "2.30") -> None:
     """One test-141 an hour, and a rate by which a turn costs 6,000 x 0.2 + 1,500 x 2 + 500 x 10 = $0.0092, $1.15 a Mtok."""
     sweep(db, "tokens", at(hours), rate(**KIMI, source_url="https://vendor.example/rates"))
     sweep(db, "rents", at(hours), offer(price, source_url="https://cloud.example/prices"), offer("9.00", sku="dear"))
+
+
+def test_what_is_asked_no_more_is_over(db: Engine, world: World, sizer: Sizer, tmp_path: Path) -> None:
+    """Its last answer would hold for ever, at a price that nobody looks at."""
+    fill(db)
+    look(db, sizer, at(0.01))
+    track = world.settings.track.model_copy(update={"models": ("small-8b",)})
+    settings = world.settings.model_copy(update={"track": track})
+    fewer = Sizer(replace(world, config=replace(world.config, settings=settings)))
+    fill(db, 1, "9.00")
+    look(db, fewer, at(1.01))
+    look(db, fewer, at(1.02))
+    first, last = kept(db)
+    assert (first.at, first.usd_per_hour) == (at(0.01), D("2.3"))
+    assert (last.at, last.usd_per_hour, last.api_provider, last.fresh, last.reason) == (at(1.01), None, None, False, "asked no more")
+    look(db, sizer, at(1.03))
+    assert kept(db)[-1].usd_per_hour == D(9)
 
 
 # --- what a row says ------------------------------------------------------------------------------------------------------

@@ -348,7 +348,7 @@ def test_a_known_model_that_is_not_tracked_says_how_to_track_it(db: Engine, tmp_
     assert answer.json()["detail"] == "model 'small-8b' is known but not tracked; name it in [track] models of tracker.toml"
 
 
-@pytest.mark.parametrize("name", ["%00", "..%2f..%2fetc%2fpasswd", "x" * 5000, "%F0%9F%92%A9", "%ff", "%3Cscript%3E", "'%20or%201=1--"])
+@pytest.mark.parametrize("name", ["..%2f..%2fetc%2fpasswd", "x" * 5000, "%F0%9F%92%A9", "%ff", "%3Cscript%3E", "'%20or%201=1--"])
 def test_a_hostile_name_is_a_404_in_json(served: Served, name: str) -> None:
     answer = get(served, f"/api/v1/models/{name}")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/json")

@@ -25,7 +25,7 @@ from tracker.recompute import Sizer, recompute
 from tracker.rows import to_ms
 from tracker.snapshot import Snapshot
 from tracker.web.app import make_app
-from tracker.web.past import AT_ONCE, KEPT, Budget, Past
+from tracker.web.past import AT_ONCE, KEPT, WAITING, Budget, Past
 from tracker.world import World
 
 NOW = T0 + timedelta(hours=6)
@@ -102,7 +102,6 @@ def test_offers_rates_and_sources_are_those_of_then(app: FastAPI) -> None:
         ("yesterday", "at 'yesterday' is no time; write 2026-10-16 or 2026-10-16T12:00Z"),
         ("2026-11-02T18:00:00.001Z", "at '2026-11-02T18:00:00.001Z' lies in the future; it is 2026-11-02T18:00:00Z"),
         ("0001-01-01T00:00%2B14:00", "at '0001-01-01T00:00+14:00' is no time; write 2026-10-16 or 2026-10-16T12:00Z"),
-        ("%00", "at '\\x00' is no time; write 2026-10-16 or 2026-10-16T12:00Z"),
     ],
 )
 def test_a_time_that_cannot_be_is_refused_in_one_line(app: FastAPI, path: str, at: str, why: str) -> None:
@@ -206,6 +205,10 @@ def test_changes_of_the_last_minute_come_again_with_the_cursor(db: Engine, world
     [
         ("/api/v1/changes?after=1-offer-1;drop", 400, "none of ours"),
         ("/api/v1/changes?after=99999999999999999999999-offer-1", 400, "none of ours"),
+        ("/api/v1/changes?after=1-offer-99999999999", 400, "none of ours"),
+        ("/api/v1/history/offer/%00", 400, "NUL character"),
+        ("/api/v1/offers?gpu=%00", 400, "NUL character"),
+        ("/api/v1/models/%00", 400, "NUL character"),
         ("/api/v1/changes?since=999999w", 400, "longer ago than there are dates"),
         ("/api/v1/changes?limit=0", 422, "greater than or equal to 1"),
         ("/api/v1/changes?limit=1000000", 422, "less than or equal to 1000"),
@@ -228,6 +231,11 @@ def test_a_gpu_over_time(app: FastAPI) -> None:
     shown = {row["at"]: (row["usd_per_gpu_hour"], row["seen_at"]) for row in found if row["tier"] == "on_demand"}
     noon, two = "2026-11-02T12:00:00Z", "2026-11-02T14:00:00Z"
     assert shown == {noon: ("2.3", noon), "2026-11-02T13:00:00Z": ("2.3", noon), two: ("9", two), "2026-11-02T15:00:00Z": ("9", two)}
+
+
+def test_a_step_beyond_the_calendar_is_one_step(app: FastAPI) -> None:
+    found = body(app, "/api/v1/history/gpu/test-141?since=2026-11-02T12:00Z&until=2026-11-02T16:00Z&step=999999w")["history"]
+    assert {row["at"] for row in found} == {"2026-11-02T12:00:00Z"}
 
 
 def test_an_offer_and_a_rate_over_time(app: FastAPI) -> None:
@@ -268,7 +276,7 @@ def asked(db: Engine, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
     monkeypatch.setattr("tracker.web.past.recompute", counted)
     clock = Clock()
-    yield Past(world, db, Budget(counted=clock, patience_s=0.01)), clock, worked
+    yield Past(world, db, lambda: NOW, Budget(counted=clock, patience_s=0.01)), clock, worked
 
 
 def test_a_moment_is_worked_out_once_while_it_is_kept(asked: tuple[Past, Clock, list[datetime]]) -> None:
@@ -308,6 +316,35 @@ def test_one_is_worked_out_at_a_time(asked: tuple[Past, Clock, list[datetime]]) 
     with past.budget.turn(), pytest.raises(HTTPException) as refused:
         past.snapshot(T0)
     assert (refused.value.status_code, worked) == (429, [])
+
+
+def test_a_moment_that_a_sweep_may_still_come_into_is_not_kept(asked: tuple[Past, Clock, list[datetime]], db: Engine) -> None:
+    past, _, _ = asked
+    moment = NOW - timedelta(seconds=1)
+
+    def price() -> Decimal | None:
+        return next(answer.setup.usd_per_hour for answer in past.snapshot(moment).answers if answer.setup is not None)
+
+    assert price() == Decimal("2.3")
+    sweep(db, "rents", moment - timedelta(seconds=1), offer("3.00"))  # ended before the moment, was stored after the question
+    assert price() == Decimal(3)
+
+
+def test_few_wait_and_the_others_are_told_at_once(asked: tuple[Past, Clock, list[datetime]]) -> None:
+    """Else a stranger's questions would hold every thread, that of the readiness probe too."""
+    past, _, _ = asked
+    past.budget.patience_s = 60
+    held = [past.budget._here.acquire(blocking=False) for _ in range(WAITING)]
+    with pytest.raises(HTTPException) as refused:
+        past.snapshot(T0)
+    assert (all(held), refused.value.status_code) == (True, 429)
+    past.budget._here.release()
+    assert past.snapshot(T0).at == T0
+
+
+@pytest.mark.parametrize("path", ["/api/v1/changes?since=7d", "/api/v1/history/gpu/test-141?since=2026-11-01&until=2026-11-02&step=6h"])
+def test_the_feed_and_histories_cost_too(app: FastAPI, path: str) -> None:
+    assert {answer.status_code for answer in get(app, *[path] * (AT_ONCE + 2))} == {200, 429}
 
 
 def test_refusals_are_plain_json_over_http(app: FastAPI) -> None:

@@ -99,6 +99,8 @@ def _add(
 ) -> None:
     """Make room and put the new bodies there; where there is none for all of them, none is kept."""
     incoming = sum(map(len, new.values()))
+    if incoming > settings.max_bytes:
+        incoming, new = 0, {}  # it finds no room however much is let go of
     evict(connection, settings, now, incoming=incoming, sparing=sweep)
     if new and kept_bytes(connection) + incoming <= settings.max_bytes:
         found = [{"sha256": key, "size": len(small[key]), "stored": len(body), "zstd": body} for key, body in new.items()]

@@ -106,7 +106,7 @@ def collect_source(
         log.debug("unexpected fault in source %s", source.id, exc_info=True)
         told = f"unexpected {type(error).__name__}: {error}; run breakeven collect {source.id} --save"
         report = keep(collector, _failed(source, started, collector.now(), told), lease)
-    keep_bodies(collector.db, collector.world.settings.bodies, report, read, secrets_of(source).values())
+    keep_bodies(collector.db, collector.world.settings.bodies, report, read, hidden_of(source))
     log.log(logging.INFO if report.status != "failed" else logging.WARNING, "%s", describe(report))
     return report
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, func, select
 
 from engine.rate_choice import RateChoice
 from engine.rates import TOKEN_KINDS
@@ -36,11 +36,14 @@ def keep_decisions(db: Engine, sources: Mapping[str, Source], snapshot: Snapshot
     Several processes that see the same change store it once: the second finds it stored, and a look older than that is no news.
     """
     with reading(db) as connection:
-        if not any(_news(connection, sources, snapshot, answer, sweep) for answer in snapshot.answers):
+        if not _dropped(connection, snapshot, sweep) and not any(
+            _news(connection, sources, snapshot, answer, sweep) for answer in snapshot.answers
+        ):
             return 0
     with writing(db) as connection:
         serialize(connection, "decisions")
         rows = [row for answer in snapshot.answers for row in _news(connection, sources, snapshot, answer, sweep)]
+        rows += _dropped(connection, snapshot, sweep)
         if rows:
             connection.execute(insert_new(connection, DECISION), rows)
     return len(rows)
@@ -59,6 +62,22 @@ def _news(connection: Connection, sources: Mapping[str, Source], snapshot: Snaps
     if _differ(last, new):
         found.append({**new, "at": max(new["at"], last["at"] + 1)})
     return found
+
+
+def _dropped(connection: Connection, snapshot: Snapshot, sweep: int) -> list[Row]:
+    """Rows that end what is asked no more: of a model, workload or policy that left the configuration."""
+    asked = {(answer.model.id, answer.workload.id, answer.policy) for answer in snapshot.answers}
+    newest = select(*(DECISION.c[name] for name in KEY), func.max(DECISION.c.at).label("at")).group_by(*(DECISION.c[name] for name in KEY))
+    ended: list[Row] = []
+    for *key, at in connection.execute(newest):
+        if tuple(key) in asked or at >= to_ms(snapshot.at):
+            continue
+        of = (DECISION.c[name] == value for name, value in zip((*KEY, "at"), (*key, at), strict=True))
+        last = dict(connection.execute(select(DECISION).where(*of)).mappings().one())
+        if last["source"] is not None or last["api_source"] is not None:
+            nothing = dict.fromkeys((*RENT, *RATE, *TOGETHER))
+            ended.append({**last, **nothing, "at": to_ms(snapshot.at), "sweep": sweep, "fresh": False, "reason": "asked no more"})
+    return ended
 
 
 def _last(connection: Connection, new: Row) -> Row | None:

@@ -35,6 +35,8 @@ from tracker.tables import FX_SCALE, RATE_SCALE, RENT_SCALE
 from tracker.world import World
 
 QUARANTINE = SQLModel.metadata.tables["quarantine"]
+# what a fault in a parser looks like: it makes one sweep unreadable and hides no other
+TRIPPED = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 Values = Mapping[str, Any]
 
 
@@ -89,8 +91,9 @@ def _one(db: Engine, world: World, sweep: KeptSweep) -> Rederived:
     try:
         printed += scraper_module(source).parse(pages)
         report = read_rows(collector, source, printed, sweep.at, sweep.at, pages)
-    except ScrapeError as error:
-        unreadable = Difference(what="sweep", kind="unreadable", name=sweep.source, old={}, new={}, reason=str(error))
+    except (ScrapeError, *TRIPPED) as error:
+        reason = str(error) if isinstance(error, ScrapeError) else f"unexpected {type(error).__name__}: {error}"
+        unreadable = Difference(what="sweep", kind="unreadable", name=sweep.source, old={}, new={}, reason=reason)
         return told(differences=() if sweep.status == "failed" else (unreadable,))
     differences = [*_fx(db, report.fx), *_new(report, stored, held), *_gone(report, stored, _reasons(collector, source, printed))]
     new = [difference for difference in differences if difference.kind != "gone"]

@@ -26,6 +26,7 @@ from tracker.tables import RATE_SCALE, RENT_SCALE
 
 TICK = timedelta(milliseconds=1)  # the smallest step of stored time
 RANKED = OfferPolicy(tiers=TIERS)
+MAX_ID = 2**31 - 1  # of a row, on PostgreSQL
 SETTLED = timedelta(minutes=1)  # a sweep is in the book so long after it ended, at the latest
 MAX_STEPS = 10_000
 
@@ -76,7 +77,7 @@ def _after(event: str) -> tuple[int, str, int]:
     at, _, rest = event.partition("-")
     what, _, number = rest.partition("-")
     numbers = all(part.isascii() and part.isdigit() and len(part) < MAX_DIGITS for part in (at, number))
-    if not numbers or what not in (OFFERS.name, RATES.name):
+    if not numbers or what not in (OFFERS.name, RATES.name) or int(number) > MAX_ID:
         raise RangeError(f"cursor {event[:60]!r} is none of ours; take the event of the last change you were given")
     return int(at), what, int(number)
 
@@ -183,10 +184,7 @@ def steps(start: datetime, end: datetime, step: timedelta, most: int = MAX_STEPS
         raise RangeError(f"the range ends ({end:%Y-%m-%d %H:%M}) before it begins ({start:%Y-%m-%d %H:%M})")
     if (end - start) / step > most:
         raise RangeError(f"that is more than {most:,} steps; lengthen the step")
-    moment = start
-    while moment < end:
-        yield moment
-        moment += step
+    yield from (start + step * number for number in range(-(-(end - start) // step)))
 
 
 def offers_at(

@@ -59,5 +59,10 @@ def stale_after(snapshot: Snapshot, world: World) -> datetime:
     """The first moment at which a price that is fresh in ``snapshot`` is not any more, if nothing is collected until then."""
     limits = {name: timedelta(hours=source.settings.max_age_hours) for name, source in world.config.sources.items()}
     sides: tuple[Sequence[Listed[GpuOffer] | Listed[TokenRate]], ...] = (snapshot.book.offers, snapshot.book.price_lists)
-    moments = [entry.seen_at + limits[entry.value.source] + _INSTANT for side in sides for entry in side if entry.fresh]
+    moments = [
+        entry.seen_at + limits[source] + _INSTANT
+        for side in sides
+        for entry in side
+        if entry.fresh and (source := entry.value.source) in limits
+    ]
     return min(moments, default=datetime.max.replace(tzinfo=UTC))

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
@@ -52,7 +53,7 @@ def make_app(served: Served) -> FastAPI:
     app = FastAPI(title="breakeven", docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json")
     app.middleware("http")(_secured)
     app.add_middleware(ScrapeFirst, scrapes=Scrapes(lambda: served.snapshot), headers=HEADERS)
-    past = Past(served.world, served.db)
+    past = Past(served.world, served.db, served.now)
 
     def seen(at: str) -> Snapshot:
         return past.snapshot(asked_moment(at, served.now())) if at else served.snapshot
@@ -65,14 +66,15 @@ def make_app(served: Served) -> FastAPI:
 
 
 async def _secured(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    response = await call_next(request)
+    asked = request.scope["path"] + unquote(request.url.query)
+    response = await call_next(request) if "\0" not in asked else _json({"detail": "the address holds a NUL character"}, status=400)
     response.headers.update(HEADERS)
     return response
 
 
 def _operations(app: FastAPI, served: Served) -> None:
     @app.get("/healthz", include_in_schema=False)
-    def healthz() -> PlainTextResponse:
+    async def healthz() -> PlainTextResponse:  # on no thread that others could hold
         return PlainTextResponse("ok\n")
 
     @app.get("/readyz", include_in_schema=False)

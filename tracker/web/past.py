@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from threading import Lock
+from threading import BoundedSemaphore, Lock
 from time import monotonic
 from typing import TypeVar
 
@@ -21,12 +21,14 @@ from tracker.errors import BreakevenError
 from tracker.moments import past_moment
 from tracker.recompute import Sizer, recompute
 from tracker.snapshot import Snapshot
+from tracker.timeline import SETTLED
 from tracker.world import World
 
 KEPT = 8  # past snapshots; one of 30,000 offers takes some 30 MB
 AT_ONCE = 20  # that may be worked out in a row
 EVERY_S = 3.0  # after which one more may be
 PATIENCE_S = 5.0  # to wait for another's to be ready
+WAITING = 3  # at once, so that threads are left for everything else
 
 Found = TypeVar("Found")
 
@@ -42,25 +44,31 @@ class Budget:
     _spent: float = 0
     _looked: float | None = None
     _working: Lock = field(default_factory=Lock)
+    _here: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(WAITING))
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Hold the turn; 429 where others have it for too long."""
-        if not self._working.acquire(timeout=self.patience_s):
+        """Hold the turn; 429 where others have it for too long, or some wait for it already."""
+        if not self._here.acquire(blocking=False):
             raise _too_many(1)
         try:
-            yield
+            if not self._working.acquire(timeout=self.patience_s):
+                raise _too_many(1)
+            try:
+                yield
+            finally:
+                self._working.release()
         finally:
-            self._working.release()
+            self._here.release()
 
-    def spend(self) -> None:
-        """Take one, while holding the turn; 429 with the seconds to wait where none is left."""
+    def spend(self, units: float = 1) -> None:
+        """Take some, while holding the turn; 429 with the seconds to wait where none is left."""
         now = self.counted()
         passed = 0 if self._looked is None else now - self._looked
         self._spent, self._looked = max(0.0, self._spent - passed / self.every_s), now
         if self._spent > self.most - 1:
             raise _too_many(int((self._spent - (self.most - 1)) * self.every_s) + 1)
-        self._spent += 1
+        self._spent += units
 
 
 def _too_many(seconds: int) -> HTTPException:
@@ -71,10 +79,11 @@ def _too_many(seconds: int) -> HTTPException:
 
 @dataclass(slots=True)
 class Past:
-    """Past snapshots by moment, the last few asked for."""
+    """Past snapshots by moment, the last few asked for. One of the last minute is not kept: a sweep may still be on its way into it."""
 
     world: World
     db: Engine
+    now: Callable[[], datetime]
     budget: Budget = field(default_factory=Budget)
     _sizer: Sizer | None = None
     _kept: OrderedDict[datetime, Snapshot] = field(default_factory=OrderedDict)
@@ -87,7 +96,8 @@ class Past:
                 self.budget.spend()
                 self._sizer = self._sizer or Sizer(self.world)
                 found = recompute(self.db, self.world, self._sizer, at)
-            self._kept[at] = found
+            if at <= self.now() - SETTLED:
+                self._kept[at] = found
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return found

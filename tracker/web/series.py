@@ -21,6 +21,7 @@ from tracker.world import World
 
 MOST_CHANGES = 1000
 MOST_STEPS = 400  # a year by days
+PAGE_COST, STEP_COST = 1, 0.02  # of what a past snapshot costs
 
 
 def add_to(app: FastAPI, world: World, db: Engine, now: Callable[[], datetime], budget: Budget) -> None:
@@ -35,6 +36,7 @@ def add_to(app: FastAPI, world: World, db: Engine, now: Callable[[], datetime], 
         end = asked_moment(at, now()) if at else now()
         start = checked(lambda: since_when(since, end, "since"))
         with budget.turn(), reading(db) as connection:
+            budget.spend(PAGE_COST)
             found = checked(lambda: changes(connection, start, until=end + TICK, cursor=after, limit=limit, imported=imported))
         return _json({"at": end, "changes": found, "next": safe_cursor(found, after, end)})
 
@@ -46,7 +48,7 @@ def add_to(app: FastAPI, world: World, db: Engine, now: Callable[[], datetime], 
         looked = asked_moment(at, now()) if at else now()
         moments = checked(lambda: _moments(since, until, step, looked))
         with budget.turn(), reading(db) as connection:
-            budget.spend()
+            budget.spend(1 + len(moments) * STEP_COST)
             try:
                 found = list(price_history(connection, world, what, name, moments, looked))
             except UnknownName as error:
