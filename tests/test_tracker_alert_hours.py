@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_world import T0
+from small_world import T0, rate
 from sqlalchemy import Engine
 from watching import CHEAPER, HOOK, SECOND, STALE, Watch, watch_with
 
@@ -184,3 +185,106 @@ def test_a_rule_s_routes_are_the_only_ones(make: Callable[..., Watch], monkeypat
     watch = make(CHEAPER + 'routes = ["other"]\n' + STALE + other)
     night(watch)
     assert [(row["alert_id"], row["route"]) for row in watch.deliveries()] == [(1, "other"), (2, "other"), (2, "webhook")]
+
+
+# --- what waits -----------------------------------------------------------------------------------------------------------
+
+ONCE = CHEAPER.replace("sweeps = 2", "sweeps = 1")
+HALF = ["large-60b: $1.00/h instead of $2.00/h"]
+
+
+@pytest.mark.parametrize(
+    ("delivery", "first_look", "digest"),
+    [
+        ('digest_at = "08:00"\n', "2026-11-02T07:00:30", "2026-11-03T08:00"),  # found half a minute after a digest
+        ('time_zone = "Europe/Paris"\ndigest_at = "08:00"\n', "2026-10-24T05:20", "2026-10-25T07:00"),  # 25 hours apart, found at 8:20
+        ('quiet_hours = "22:00-10:00"\ndigest_at = "08:00"\n', "2026-11-02T08:30", "2026-11-03T10:00"),  # due in quiet hours
+    ],
+)
+def test_what_waits_a_day_or_longer_for_its_digest_is_sent_with_it(
+    make: Callable[..., Watch], delivery: str, first_look: str, digest: str
+) -> None:
+    watch = make(ONCE + "digest = true\n[delivery]\n" + delivery)
+    watch.minutes = 60
+    watch.at = at(first_look) - timedelta(hours=1)
+    watch.look("2.00")
+    watch.look("1.00")
+    while watch.at < at(digest):
+        assert (sent(watch), watch.told()[0]["held_until"]) == ([], at(digest))
+        watch.look("1.00")
+    assert sent(watch) == HALF
+
+
+def test_what_waited_is_news_from_when_it_was_sent(make: Callable[..., Watch]) -> None:
+    """Two hours, though it was found at 13:00 and the digest came at 8:00."""
+    watch = make(ONCE + 'digest = true\nactive_hours = 2\n[delivery]\ndigest_at = "08:00"\n')
+    watch.minutes = 60
+    watch.look("2.00")
+    for _ in range(20):
+        watch.look("1.00")
+    assert (watch.at, sent(watch)) == (T0 + timedelta(hours=21), HALF)
+    assert watch.told()[0]["over_at"] is None
+    watch.look("1.00")
+    assert watch.told()[0]["over_at"] == watch.at == T0 + timedelta(hours=22)
+
+
+def test_what_waits_is_sent_though_nothing_was_looked_at_for_days(make: Callable[..., Watch]) -> None:
+    watch = make(ONCE + 'digest = true\n[delivery]\ndigest_at = "08:00"\n')
+    watch.look("2.00")
+    watch.look("1.00")
+    watch.wait(days=3)
+    watch.look("1.00")
+    assert sent(watch) == HALF
+
+
+def test_a_dip_of_the_night_that_nobody_heard_of_is_not_the_price_of_the_last_message(make: Callable[..., Watch]) -> None:
+    watch = make(ONCE + '[delivery]\nquiet_hours = "22:00-07:00"\n')
+    watch.at, watch.minutes = at("2026-11-02T22:00"), 60
+    for price in ("2.00", "1.00", *["2.00"] * 9):
+        watch.look(price)
+    assert (sent(watch), watch.baseline()) == ([], 2)
+    watch.look("1.00")  # at 10:00
+    assert sent(watch) == HALF
+
+
+def test_what_was_told_before_a_night_s_dip_still_holds_the_cooldown(make: Callable[..., Watch]) -> None:
+    """$1.50 is told at 21:00; $1.20 of the night is not, and is over; $1.30 from 10:00 on waits until a day after the message."""
+    watch = make(ONCE + 'cooldown_hours = 24\ncooldown_percent = 20\n[delivery]\nquiet_hours = "22:00-07:00"\n')
+    watch.at, watch.minutes = at("2026-11-02T19:00"), 60
+    for price in ("2.00", "1.50", "1.50", "1.20", *["1.50"] * 10, *["1.30"] * 7):
+        watch.look(price)
+    assert (sent(watch), watch.baseline()) == (["large-60b: $1.50/h instead of $2.00/h"], Decimal("1.5"))
+    assert watch.at == at("2026-11-03T16:00")
+    watch.at = at("2026-11-03T20:00")
+    watch.look("1.30")
+    assert sent(watch)[1:] == ["large-60b: $1.30/h instead of $1.50/h"]
+
+
+NIGHT = '[rules.verdict]\nkind = "verdict_flip"\nsweeps = 1\n[delivery]\nquiet_hours = "22:00-07:00"\n'
+
+
+def judged(watch: Watch, *rents: str) -> None:
+    """Every half hour at those rents; $2 is cheaper than the API, $900 is not."""
+    watch.minutes = 15
+    for rent in rents:
+        watch.list(rate(input="2", cache_read="0.2", output="10"), source="tokens")
+        watch.look(rent)
+
+
+def test_a_verdict_that_flips_and_is_back_in_one_night_is_no_message(make: Callable[..., Watch]) -> None:
+    watch = make(NIGHT)
+    watch.at = at("2026-11-02T21:30")
+    judged(watch, "2.00", *["900"] * 4, *["2.00"] * 18)
+    assert watch.at == at("2026-11-03T09:00")
+    assert sent(watch) == []
+    judged(watch, "900")
+    assert sent(watch) == ["large-60b: API instead of self-host"]
+
+
+def test_a_token_price_that_is_back_by_the_morning_is_no_message(make: Callable[..., Watch]) -> None:
+    watch = make('[rules.rates]\nkind = "rate_change"\npercent = 1\nsweeps = 1\n' + QUIET)
+    watch.at, watch.minutes = at("2026-11-02T21:00"), 60
+    for price in ("10", "8", *["10"] * 12, "8"):
+        watch.look(rate(input="2", cache_read="0.2", output=price), source="tokens")
+    assert [body["new_per_mtok"] for body in watch.bodies()] == [{"output": "8"}] * 2
+    assert [row["alert_id"] for row in watch.deliveries()] == [2]

@@ -8,12 +8,12 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Engine
 
-from tracker.alerting.hearing import Heard, hear, over_unseen, question_of
-from tracker.alerting.judge import State
+from tracker.alerting.hearing import hear, over_unseen, question_of
 from tracker.alerting.ledger import end, held_back, release, silences, store
 from tracker.alerting.message import Alarm, alarm_of
 from tracker.alerting.outbox import Outbox
 from tracker.alerting.state import is_late, load_states, save_states
+from tracker.alerting.unsent import since_last_sent, still_news, unsaid
 from tracker.alerting.view import View
 from tracker.database import writing
 from tracker.postgres import serialize
@@ -48,10 +48,11 @@ class AlertDesk:
         if is_late(connection, now):
             return []
         before, quiet, held = load_states(connection), silences(connection, now), held_back(connection)
-        view = View(snapshot=snapshot, states=before, started_at=self.started_at, question=question_of(self.world))
-        after, seen, told = dict(before), set(), []
+        states = {key: still_news(state, held, now) for key, state in before.items()}
+        view = View(snapshot=snapshot, states=states, started_at=self.started_at, question=question_of(self.world))
+        after, seen, told = dict(states), set(), []
         for found in hear(rules, view, now, lambda rule, subject: _is_silent(quiet, rule, subject)):
-            heard = _since_last_sent(found, held)
+            heard = since_last_sent(found, held)
             key = (heard.seen.rule, heard.seen.subject)
             seen.add(key)
             after[key] = heard.ruling.state
@@ -60,8 +61,9 @@ class AlertDesk:
             if heard.ruling.told:
                 told.append(alarm_of(heard, self.world, now))
         for key in over_unseen(rules, view, seen, now):
-            end(connection, before[key].active, now)
-            after[key] = replace(before[key], active="")
+            end(connection, states[key].active, now)
+            ended = replace(states[key], active="")
+            after[key] = unsaid(ended) if states[key].active in held else ended
         save_states(connection, before, after, now)
         many = len(told) > self.world.alerts.delivery.bundle_above
         return [alarm for alarm in told if store(connection, alarm, self.world.alerts, now, bundle=many)]
@@ -69,19 +71,6 @@ class AlertDesk:
     def close(self) -> None:
         """Stop sending; what is unsent stays in the database."""
         self.outbox.close()
-
-
-def _since_last_sent(heard: Heard, held: set[str]) -> Heard:
-    """The move since people last heard of it: a message that still waits is replaced by this one, and so is what it said was before."""
-    ruling, before = heard.ruling, heard.ruling.before
-    if before is None or before.active not in held or not before.told_from:
-        return heard
-    earlier = replace(before, prices=before.told_from, facts=before.told_before)
-    return replace(heard, ruling=replace(ruling, state=_starting_at(ruling.state, earlier), before=earlier))
-
-
-def _starting_at(state: State, earlier: State) -> State:
-    return replace(state, told_from=earlier.prices, told_before=earlier.facts)
 
 
 def _is_silent(quiet: list[tuple[str, str]], rule: str, subject: str) -> bool:

@@ -36,6 +36,10 @@ class Terms:
     silent: frozenset[str] = frozenset()  # labels nobody is told of: all is well again
     lasting: bool = False  # a message stays active until it is no longer true, however old it is
 
+    def is_silent(self, way: str) -> bool:
+        """Whether nobody is told of that way or label."""
+        return way not in self.tells if self.tells else way in self.silent
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
@@ -74,7 +78,10 @@ class State:
     told_at: datetime | None = None
     told_from: Prices = field(default_factory=dict)  # what that message said was before
     told_before: Mapping[str, Any] = field(default_factory=dict)  # its facts
+    told_label: str = ""  # its label
+    told_earlier: datetime | None = None  # and when the message before it was told
     told_way: str = ""
+    news_at: datetime | None = None  # since when people know, where it was held back: its age counts from then
     active: str = ""  # key of the message that is still true
     fading: int = 0  # sweeps in a row that no longer saw it
     faded: datetime | None = None  # the last of them
@@ -102,12 +109,12 @@ def judge(terms: Terms, state: State | None, seen: Seen, now: datetime, *, may_t
     state, over = _ended(terms, state, seen, now)
     if not seen.prices and not seen.label:
         return Ruling(state=state, over=over)
-    way = _way(terms, state, seen)
+    way = way_of(terms, state, seen)
     state = _lean(state, way, seen, now)
     if not way:
         return Ruling(state=replace(state, facts=seen.facts) if seen.follow else state, over=over)
     lasted = state.sweeps >= terms.sweeps
-    if _silent(terms, way):
+    if terms.is_silent(way):
         ripe = lasted and state.since is not None and seen.seen_at - state.since >= terms.rearm
         return Ruling(state=_anew(state, seen) if ripe else state, over=over)
     if not (lasted and may_tell) or _cooling(terms, state, seen, now):
@@ -131,7 +138,8 @@ def still_true(terms: Terms, told_from: Prices, way: str, prices: Prices) -> boo
     return bool(ways & ({"down", "up"} if way == MOVED else {way}))
 
 
-def _way(terms: Terms, state: State, seen: Seen) -> str:
+def way_of(terms: Terms, state: State, seen: Seen) -> str:
+    """Which way it has moved, or its other label; empty where it is worth no word."""
     if seen.unmoved:
         return ""
     if not terms.tells:
@@ -151,10 +159,6 @@ def _lean(state: State, way: str, seen: Seen, now: datetime) -> State:
     return replace(state, sweeps=state.sweeps + 1, counted=seen.seen_at) if seen.seen_at > state.counted else state
 
 
-def _silent(terms: Terms, way: str) -> bool:
-    return way not in terms.tells if terms.tells else way in terms.silent
-
-
 def _cooling(terms: Terms, state: State, seen: Seen, now: datetime) -> bool:
     """Whether the last message is too young; a very large step does not wait."""
     if state.told_at is None or not state.told_at <= now < state.told_at + terms.cooldown:
@@ -172,7 +176,8 @@ def _told(state: State, seen: Seen, way: str, now: datetime) -> State:
     label = seen.becomes or seen.label
     return State(
         basis=seen.basis, prices=seen.prices, label=label, facts=seen.facts, told_at=now,
-        told_from=state.prices, told_before=state.facts, told_way=way if seen.prices else label, active=key_of(seen, now),
+        told_from=state.prices, told_before=state.facts, told_label=state.label, told_earlier=state.told_at,
+        told_way=way if seen.prices else label, active=key_of(seen, now),
     )  # fmt: skip
 
 
@@ -191,7 +196,8 @@ def _ended(terms: Terms, state: State, seen: Seen, now: datetime) -> tuple[State
 
 def is_old(terms: Terms, state: State, now: datetime) -> bool:
     """Whether a message is no longer news."""
-    return not terms.lasting and state.told_at is not None and now >= state.told_at + terms.active
+    news_at = state.news_at or state.told_at
+    return not terms.lasting and news_at is not None and now >= news_at + terms.active
 
 
 def key_of(seen: Seen, now: datetime) -> str:

@@ -104,9 +104,10 @@ def message_of(row: RowMapping) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def held_back(connection: Connection) -> set[str]:
-    """Keys of what waits for the end of quiet hours or for a digest."""
-    return set(connection.execute(select(ALERT.c.key).where(ALERT.c.held_until.is_not(None))).scalars())
+def held_back(connection: Connection) -> dict[str, datetime]:
+    """What waits for the end of quiet hours or for a digest, and until when, by key. Who acknowledged it knows."""
+    query = select(ALERT.c.key, ALERT.c.held_until).where(ALERT.c.held_until.is_not(None), ALERT.c.acked_at.is_(None))
+    return {row.key: row.held_until for row in connection.execute(query)}
 
 
 def silences(connection: Connection, now: datetime) -> list[tuple[str, str]]:

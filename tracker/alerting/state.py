@@ -17,7 +17,7 @@ from tracker.leases import SKEW
 from tracker.plain import plain
 
 STATE = SQLModel.metadata.tables["alert_state"]
-TIMES = ("since", "counted", "told_at", "faded")
+TIMES = ("since", "counted", "told_at", "told_earlier", "news_at", "faded")
 PRICES = ("prices", "told_from")
 LOOK = ("", "")  # the row of the last look
 
