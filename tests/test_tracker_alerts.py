@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from small_world import offer, rate, sweep
 from sqlalchemy import Engine
-from watching import CHEAPER, SECOND, STALE, Watch, watch_with
+from watching import CHEAPER, SECOND, STALE, TRACK_ONE, Watch, watch_with
 
 from tracker.alerting.message import Alarm
 
@@ -82,6 +82,28 @@ def test_a_cheaper_setup_is_told_once_with_the_old_the_new_and_the_saving(watch:
         "cloud", "test-141", 1, "rents", "2026-11-02T12:45:00Z",
     )  # fmt: skip
     assert Decimal(body["old_setup"]["usd_per_month"]) == 1460
+
+
+def test_a_message_links_to_the_page_and_to_the_source_and_says_what_switching_costs(make: Callable[..., Watch]) -> None:
+    """120 GB take 96 s at 10 Gbit/s and 960 s at 1; with 3 hours of both that is (960 / 3600 + 3) x $1.80 = $5.88."""
+    linked = TRACK_ONE + '[web]\npublic_url = "https://prices.example/gpu"\n'
+    slow = "[switching]\nlink_gbps = 1\noverlap_hours = 3\n"
+    watch = make(CHEAPER + slow, tracker_toml=linked)
+    page = "https://cloud.example/pricing"
+    for price in ("2.00", "1.80", "1.80"):
+        watch.look(offer(price, source_url=page, region="eu"))
+    (body,) = watch.bodies()
+    assert (body["page_url"], body["source_url"]) == ("https://prices.example/gpu/", page)
+    assert (body["provider"], body["region"], body["workload"], body["policy"]) == ("cloud", "eu", "turns", "studiotv")
+    switching = {name: Decimal(str(value)) for name, value in body["switching"].items()}
+    assert switching == {
+        "download_bytes": 120 * 10**9,
+        "link_gbps": 1,
+        "download_hours": Decimal("0.27"),
+        "overlap_hours": 3,
+        "usd": Decimal("5.88"),
+        "payback_days": Decimal("1.2"),
+    }  # fmt: skip - 5.88 / (0.20 x 24) = 1.2
 
 
 def test_the_winner_may_change_and_both_are_named(watch: Watch) -> None:

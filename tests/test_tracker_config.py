@@ -58,6 +58,7 @@ MESSAGES = {
     "tracker-negative-spacing": "[fetch] host_spacing_s: Input should be greater than or equal to 0",
     "tracker-rare-recompute": "[recompute] every_s: Input should be less than or equal to 60",
     "tracker-no-recompute": "[recompute] every_s: Input should be greater than or equal to 1",
+    "tracker-public-url": "[web] public_url: String should match pattern",
     "tracker-alerts-moved": "[alerts] has a file of its own; move it to [rules] and [routes] of alerts.toml",
     "alerts-no-toml": "not valid TOML",
     "alerts-unknown-table": "unknown table [rule] (did you mean rules?)",

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from engine.exact import cents
 from engine.traffic import download_seconds
 from engine.units import HOURS_PER_DAY, SECONDS_PER_HOUR, usd_per_month
 from engine.verdicts import billions
@@ -121,7 +122,7 @@ def switching(facts: Facts, saved: Decimal, new: Decimal, world: World) -> dict[
     days = cost / (saved * HOURS_PER_DAY)
     figures = {
         "download_bytes": weights.size_bytes, "link_gbps": terms.link_gbps, "download_hours": round(download, 2),
-        "overlap_hours": terms.overlap_hours, "usd": round(cost, 2), "payback_days": round(days, 1),
+        "overlap_hours": terms.overlap_hours, "usd": cents(cost), "payback_days": round(days, 1),
     }  # fmt: skip
     text = f"switching costs ${money(cost)} (weights in {download:.1f} h, {terms.overlap_hours} h of both), back in {days:.1f} days"
     return {"text": text, "facts": figures}
