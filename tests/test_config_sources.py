@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 import scrapers
-from scrapers.contract import GpuQuote, Page
+from scrapers.contract import GpuQuote, Page, TokenQuote
 from tracker.catalogue import Catalogue, load_catalogue
 from tracker.config import Source, SourceSettings, load_config
 from tracker.health import off_reason
+from tracker.resolve import Refused, resolve_gpu, resolve_tokens
 from tracker.scrapers import scraper_module
 
 ROOT = Path(__file__).parents[1]
@@ -118,6 +119,34 @@ def test_names_of_the_recordings_resolve(source_id: str, catalogue: Catalogue) -
     for quote in found:
         gpu = catalogue.gpu_for(SOURCES[source_id].names, quote.provider, quote.gpu, memory_gb=quote.memory_gb, sku=quote.sku)
         assert (gpu is None) == ((source_id, quote.gpu) in UNMAPPED), f"{quote.sku}: {quote.gpu} is {gpu}"
+
+
+# Rows of the raw files that mean something of ours, counted by a script that imports nothing of ours: Vultr's two bare metal plans with an
+# on-demand and a preemptible price each (its three plans of an A100 of unstated form mean nothing); Verda's two types but for the V100;
+# Prime Intellect's eight offers; Oracle's parts times their shapes; the four models of Moonshot's page.
+REAL = [
+    ("vultr", ("gpu-markets/vultr_plans_vcg.json", "gpu-markets/vultr_plans_metal.json"), 4, 3),
+    ("verda", ("gpu-markets/verda_instance_types_4.json",), 4, 2),
+    ("primeintellect", ("gpu-markets/primeintellect_availability_gpus_response.json",), 8, 0),
+    ("oci", ("gpu-clouds/oci/cetools_products_usd_2026-08-14_gpu_trimmed.json",), 19, 0),
+    ("moonshot", ("tokens/html/kimi-pricing-chat.2026-08.md",), 4, 0),
+]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(("source_id", "files", "meant", "unmapped"), REAL, ids=[case[0] for case in REAL])
+def test_names_of_real_answers_mean_something(
+    shared: Path, catalogue: Catalogue, source_id: str, files: tuple[str, ...], meant: int, unmapped: int
+) -> None:
+    source = SOURCES[source_id]
+    pages = [Page(url="", body=(shared / "recorded" / file).read_bytes()) for file in files]
+    rows = [row for row in importlib.import_module(f"scrapers.{source.module}").parse(pages) if isinstance(row, (GpuQuote, TokenQuote))]
+    found = [
+        resolve_gpu(row, source.names, catalogue, "") if isinstance(row, GpuQuote) else resolve_tokens(row, source.names, catalogue, "", {})
+        for row in rows
+    ]
+    refused = [row.reason for row in found if isinstance(row, Refused)]
+    assert (len(found) - len(refused), refused) == (meant, ["unmapped gpu"] * unmapped)
 
 
 # --- README ---------------------------------------------------------------------------------------------------------------

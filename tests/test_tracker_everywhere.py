@@ -22,6 +22,8 @@ from tracker.collect import Collector, collect_source
 from tracker.daemon import WORKERS, open_book
 from tracker.database import reading
 from tracker.paths import config_dir
+from tracker.precedence import preferred_offers
+from tracker.stated import with_overrides
 from tracker.store import SweepReport
 from tracker.world import load_world
 
@@ -121,6 +123,32 @@ def test_the_recorded_prices_reach_the_book(everything: Everything) -> None:
             assert {key[0] for key in found} == {"vast"}
         else:
             assert seen or matched, source
+
+
+def test_moonshot_s_chinese_list_is_a_list_of_its_own(everything: Everything) -> None:
+    """Seed 004 prints 13 / 1.3 / 68 CNY; at the day's rate 13 and 68 CNY are not the 2.00 and 10.00 USD of the other list, which stays."""
+    rates = [entry.value for entry in everything.book.rates if entry.value.provider == "moonshot" and entry.value.sku == "standard"]
+    found = {(r.source, r.region): r for r in rates if r.model == "kimi-k3.1-pro" and r.source in ("moonshot", "moonshot_cn")}
+    chinese, per_usd = found["moonshot_cn", "cn"], everything.book.exchange.per_usd("CNY", NOW.date())
+    assert (chinese.native.input, chinese.native.cache_read, chinese.native.output) == (Decimal(13), Decimal("1.3"), Decimal(68))
+    assert (chinese.currency, per_usd is not None and chinese.usd.output == Decimal(68) / per_usd[0]) == ("CNY", True)
+    assert all(r.currency == "USD" and r.native == r.usd for (source, _), r in found.items() if source == "moonshot")
+
+
+def test_what_is_stated_stands_beside_what_is_collected(everything: Everything) -> None:
+    """Kimi's batch price at 60 % of the standard price of the source believed first, in each of its regions."""
+    world = load_world(config_dir())
+    stated = with_overrides(everything.book, world.overrides, world.settings.track.rate_sources)
+    batch = {(e.value.model, e.value.region): e.value for e in stated.rates if e.value.provider == "moonshot" and e.value.sku == "batch"}
+    chinese = batch["kimi-k3.1-pro", "cn"]
+    assert (chinese.source, chinese.native.input, chinese.native.output) == ("override", Decimal("7.8"), Decimal("40.8"))
+
+
+def test_aws_spot_is_told_by_the_api_where_there_is_a_key(everything: Everything) -> None:
+    order = load_world(config_dir()).settings.precedence.root
+    spoken = [e.value for e in preferred_offers(everything.book.offers, order) if e.value.provider == "aws" and e.value.tier == "spot"]
+    assert {(o.sku, o.source) for o in spoken if o.region == "us-east-1"} >= {("p5.48xlarge", "aws_spot_history")}
+    assert {o.source for o in spoken if o.region in ("us-east-1", "us-east-2", "us-west-2", "eu-north-1")} == {"aws_spot_history"}
 
 
 def test_a_key_goes_to_its_own_host_and_into_no_file(everything: Everything) -> None:
