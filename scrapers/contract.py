@@ -191,6 +191,14 @@ class Client(Protocol):
         """POST a JSON body; raises FetchError."""
 
 
+class TrackingClient(Client, Protocol):
+    """A client for sources that are asked about one model at a time."""
+
+    @property
+    def tracked(self) -> Sequence[str]:
+        """The models the program compares, as the source spells them."""
+
+
 class LineClient(Client, Protocol):
     """A client for sources that publish files too large to hold."""
 

@@ -40,6 +40,7 @@ class SourceLimits:
     base_url: str
     user_agent: str
     regions: Mapping[str, str] = field(default_factory=dict)  # base URL of each region that has a host of its own
+    tracked: tuple[str, ...] = ()  # models the program compares, as the source spells them
     connect_timeout_s: float = 10
     read_timeout_s: float = 30
     deadline_s: float = 120

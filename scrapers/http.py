@@ -96,6 +96,11 @@ class SourceClient:
         return self._get(url, f"{self._key(url)}#lines-{hashlib.sha256(repr(lines).encode()).hexdigest()[:16]}", {}, lines)
 
     @property
+    def tracked(self) -> Sequence[str]:
+        """The models the program compares, as the source spells them."""
+        return self._limits.tracked
+
+    @property
     def regions(self) -> Sequence[str]:
         """The regions that have a host of their own."""
         return tuple(self._limits.regions)

@@ -1,46 +1,36 @@
 """OpenRouter's endpoints: what each host behind OpenRouter asks for a model, USD per token, with its quantization and tier.
 
 Docs: https://openrouter.ai/docs/api/api-reference/endpoints/list-endpoints (stored copies, read 2026-11-29). No key. One request a
-model. ``tag`` names host and variant, "deepinfra/fp8", "openai/flex": with ``quantization``, where that is stated and the tag does not
-end in it, it is the provider of the quote ("openrouter-deepinfra/fp8"), so that a cheap flex or FP4 endpoint never passes for the
-standard one; ``flex``, ``priority`` and ``batch`` are skus. Prices are as in ``scrapers.openrouter``: "-1" is none, overrides apply.
-A model can answer 404 although it is sold: the list of models has it.
+tracked model. ``tag`` names host and variant, "deepinfra/fp8", "openai/flex": with ``quantization``, where that is stated and the tag
+does not end in it, it is the provider of the quote ("openrouter-deepinfra/fp8"), so that a cheap flex or FP4 endpoint never passes for
+the standard one; ``flex``, ``priority`` and ``batch`` are skus. Prices are as in ``scrapers.openrouter``: "-1" is none, overrides
+apply. A model can answer 404 although it is sold: the list of models has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from scrapers.contract import Client, FetchError, Page, Row, TokenQuote
+from scrapers.contract import FetchError, Page, Row, TokenQuote, TrackingClient
 from scrapers.fields import BadRow, as_object, clean_name, each, layout_changed, name, require_fields, require_page
 from scrapers.openrouter import pricing_rows
 from scrapers.token_fields import with_token_quotes
 
 SOURCE = "openrouter_endpoints"
 PATH = "/api/v1/models/{model}/endpoints"
-MODELS = (
-    "moonshotai/kimi-k3.1-pro",
-    "moonshotai/kimi-k3",
-    "meta/muse-spark-open",
-    "deepseek/deepseek-v4-pro",
-    "deepseek/deepseek-v4-flash",
-    "z-ai/glm-5.2",
-    "minimax/minimax-m3",
-    "openai/gpt-oss-120b",
-)
 SKUS = ("flex", "priority", "batch")
 
 
-def fetch(client: Client, secrets: Mapping[str, str]) -> list[Page]:
-    """A page per model that answers; FetchError when none does."""
+def fetch(client: TrackingClient, secrets: Mapping[str, str]) -> list[Page]:
+    """A page per tracked model that answers; FetchError when none does."""
     pages: list[Page] = []
     missing: list[FetchError] = []
-    for model in MODELS:
+    for model in client.tracked:
         try:
             pages.append(client.get(PATH.format(model=model)))
         except FetchError as error:
             missing.append(error)
-    if not pages:
+    if missing and not pages:
         raise missing[0]
     return pages
 

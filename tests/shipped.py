@@ -190,7 +190,7 @@ def _skypilot(at: Serving) -> None:
 
 
 def _endpoints(at: Serving) -> None:
-    for model in {*openrouter_endpoints.MODELS} - {"moonshotai/kimi-k3", "meta/muse-spark-open"}:
+    for model in ("moonshotai/kimi-k3.1-pro",):
         at.add(openrouter_endpoints.PATH.format(model=model), at.read("k3.json").replace(b"moonshotai/kimi-k3", model.encode()))
 
 

@@ -232,6 +232,7 @@ def _client(collector: Collector, source: Source, kept: Mapping[str, StoredPage]
     limits = SourceLimits(
         base_url=next(iter(bases.values())),
         regions=bases if own.regions else {},
+        tracked=tracked_names(collector.world, source),
         user_agent=fetch.user_agent,
         connect_timeout_s=fetch.connect_timeout_s,
         read_timeout_s=fetch.read_timeout_s,
@@ -243,6 +244,13 @@ def _client(collector: Collector, source: Source, kept: Mapping[str, StoredPage]
         secrets=hidden_of(source),
     )
     return open_client(limits, host_gate=collector.gate, now=collector.now, stored=kept, stop=collector.stop)
+
+
+def tracked_names(world: World, source: Source) -> tuple[str, ...]:
+    """The tracked models as a source spells them, each of its plain sku alone: a source asked by model answers for all its skus."""
+    spelled = world.catalogue.model_aliases.items()
+    wanted = {name: alias for (names, name), alias in spelled if names == source.names and not alias.sku and not alias.region}
+    return tuple(sorted(name for name, alias in wanted.items() if alias.model in world.settings.track.models))
 
 
 def fetch_pages(module: ModuleType, client: SourceClient, source: Source) -> list[Page]:

@@ -53,7 +53,7 @@ PAGES = {
     "digitalocean": 9,
     "gcp": 20,
     "linode": 8,
-    "openrouter": 6,
+    "openrouter": 12,
     "primeintellect": 12,
     "scaleway": 3,
     "vultr": 6,
