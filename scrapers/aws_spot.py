@@ -35,6 +35,8 @@ GPUS: Mapping[str, int] = {
     **{f"{family}.12xlarge": 4 for family in ("g4dn", "g5", "g6", "g6e")},
     **{f"{family}.24xlarge": 4 for family in ("g5", "g6", "g6e")},
     **{f"{family}.48xlarge": 8 for family in ("g5", "g6", "g6e", "p5", "p5e", "p5en", "p6-b200", "p6-b300")},
+    **{f"{family}.{size}": 1 for family in ("g7", "g7e") for size in ("2xlarge", "4xlarge", "8xlarge")},
+    **{f"{family}.{size}": gpus for family in ("g7", "g7e") for size, gpus in (("12xlarge", 2), ("24xlarge", 4), ("48xlarge", 8))},
     **{f"g4dn.{size}": 1 for size in ("xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge")},
     "g4dn.metal": 8,
     "gr6.4xlarge": 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
 import json
 import pkgutil
@@ -147,6 +148,14 @@ def test_names_of_real_answers_mean_something(
     ]
     refused = [row.reason for row in found if isinstance(row, Refused)]
     assert (len(found) - len(refused), refused) == (meant, ["unmapped gpu"] * unmapped)
+
+
+def test_the_counts_of_aws_are_those_of_the_instance_types() -> None:
+    """Two lists of one thing, each with its sources; rented by the rack or by the slice, a type has no spot price of its own here."""
+    with (ROOT / "config/instances.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["provider"] == "aws" and row["verified"] == "yes"]
+    whole = {row["sku"]: int(row["gpu_count"]) for row in rows if row["gpu_count"].isdecimal() and not row["sku"].startswith("p6e-")}
+    assert whole == importlib.import_module("scrapers.aws_spot").GPUS
 
 
 # --- README ---------------------------------------------------------------------------------------------------------------

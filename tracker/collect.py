@@ -247,10 +247,12 @@ def _client(collector: Collector, source: Source, kept: Mapping[str, StoredPage]
 
 
 def tracked_names(world: World, source: Source) -> tuple[str, ...]:
-    """The tracked models as a source spells them, each of its plain sku alone: a source asked by model answers for all its skus."""
-    spelled = world.catalogue.model_aliases.items()
-    wanted = {name: alias for (names, name), alias in spelled if names == source.names and not alias.sku and not alias.region}
-    return tuple(sorted(name for name, alias in wanted.items() if alias.model in world.settings.track.models))
+    """The tracked models as a source spells them: of several spellings the shortest, which is no dated one, and of no sku of its own."""
+    found: dict[str, str] = {}
+    for (names, name), alias in sorted(world.catalogue.model_aliases.items(), key=lambda item: (-len(item[0][1]), item[0][1])):
+        if names == source.names and alias.model in world.settings.track.models and not alias.sku and not alias.region:
+            found[alias.model] = name
+    return tuple(sorted(found.values()))
 
 
 def fetch_pages(module: ModuleType, client: SourceClient, source: Source) -> list[Page]:
