@@ -19,7 +19,7 @@ from tracker.exports.tables import Row, TableOf, Type
 from tracker.plain import as_line, plain
 
 FORMATS = ("csv", "jsonl", "parquet")
-ROWS_A_GROUP = 50_000  # of a Parquet file: what is held in memory
+ROWS_A_GROUP = 10_000  # of a Parquet file: what is held in memory
 DECIMALS: Mapping[str, int] = {"rent": 9, "rate": 12, "usd": 12}  # a USD price is rounded there: currencies are divided
 PRECISION = 38  # digits of a decimal of 128 bits
 
