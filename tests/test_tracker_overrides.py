@@ -117,7 +117,7 @@ def test_a_discount_ages_with_the_price_it_is_of(listed: Engine, tmp_path: Path)
     world = small_world(tmp_path, overrides_toml=NIGHT)
     for hours, fresh in ((0, True), (47, True), (49, False)):
         found = [entry for entry in book_at(listed, world, T0 + timedelta(hours=hours)).rates if entry.value.sku == "batch"]
-        assert [(entry.fresh, entry.seen_at) for entry in found] == [(fresh, T0)]
+        assert [(entry.fresh, entry.seen_at, entry.origin) for entry in found] == [(fresh, T0, "override [night] of tokens")]
 
 
 def test_a_machine_of_a_contract_is_priced_by_the_hour_and_day(db: Engine, tmp_path: Path) -> None:

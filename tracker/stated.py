@@ -70,7 +70,7 @@ def _offer(rent: StatedRent, exchange: Exchange, at: datetime) -> Listed[GpuOffe
         valid_from=rent.start,
         seen_at=at,
     )
-    return Listed(offer, rent.source, True, False)
+    return Listed(offer, f"{STATED} [{rent.id}]", True, False)
 
 
 def _rate(stated: StatedRate, exchange: Exchange, at: datetime) -> Listed[TokenRate] | None:
@@ -95,7 +95,7 @@ def _rate(stated: StatedRate, exchange: Exchange, at: datetime) -> Listed[TokenR
         valid_to=stated.end,
         seen_at=at,
     )
-    return Listed(rate, stated.source, True, False)
+    return Listed(rate, f"{STATED} [{stated.id}]", True, False)
 
 
 def _discounts(factor: StatedFactor, rates: Entries, source_order: Sequence[str], at: datetime) -> Iterator[Listed[TokenRate]]:
@@ -130,4 +130,6 @@ def _discounted(factor: StatedFactor, entry: Listed[TokenRate]) -> Iterator[List
     end = min(ends, default=None)
     if end is None or start < end:
         native, usd = rate.native.times(factor.factor), rate.usd.times(factor.factor)
-        yield replace(entry, value=replace(rate, source=STATED, sku=factor.sku, native=native, usd=usd, valid_from=start, valid_to=end))
+        told = f"{STATED} [{factor.id}] of {entry.origin}"
+        priced = replace(rate, source=STATED, sku=factor.sku, native=native, usd=usd, valid_from=start, valid_to=end)
+        yield replace(entry, value=priced, origin=told)
