@@ -21,7 +21,7 @@ from aiosmtpd.smtp import AuthResult
 from servers import Alertmanager, free_port
 from sqlalchemy import Engine
 from upstream import Upstream
-from watching import CHEAPER, STALE, Watch, watch_with
+from watching import CHEAPER, HOOK, STALE, Watch, watch_with
 
 from tracker.alerting import decisions
 from tracker.alerting.alertmanager import due, pushed
@@ -32,7 +32,7 @@ from tracker.alerting.outbox import Outbox
 from tracker.alerting.routes import Channels, Email
 from tracker.alerting.trial import trial_message
 from tracker.database import reading, writing
-from tracker.errors import BreakevenError
+from tracker.errors import BreakevenError, ConfigError
 
 PASSWORD = "pa55word-of-the-mail"
 MANAGED = '[routes.alertmanager]\nkind = "alertmanager"\n'
@@ -112,6 +112,35 @@ def test_it_is_posted_as_the_interface_says(managed: Watch, upstream: Upstream, 
         box.renew(client)
     assert [len(seen.json()) for seen in upstream.seen] == [1, 1]
     assert [row["state"] for row in managed.deliveries()] == ["delivered"]
+
+
+@pytest.mark.loopback
+def test_active_alerts_are_kept_open_while_a_slow_route_is_waited_for(
+    db: Engine, tmp_path: Path, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each message to the webhook takes a minute here; an alert ends by itself after five."""
+    upstream.add("/am/api/v2/alerts", b"", method="POST")
+    monkeypatch.setenv("BREAKEVEN_ALERTMANAGER_URL", f"{upstream.url}/am")
+    monkeypatch.setenv("BREAKEVEN_WEBHOOK_URL", "http://127.0.0.1:9")
+    watch = watch_with(db, tmp_path, CHEAPER.replace("sweeps = 2", "sweeps = 1") + MANAGED + HOOK)
+    for price in ("9.00", "8.00", "7.00", "6.00"):
+        watch.look(price)
+    box = watch.desk.outbox
+    pushed_at: list[datetime] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.port != 9:
+            pushed_at.append(watch.at)
+            return httpx.Response(200)
+        watch.wait(minutes=1)
+        return httpx.Response(503)
+
+    with httpx.Client(transport=httpx.MockTransport(answer)) as client:
+        box.renew(client)
+        started = watch.at
+        box.deliver(client)
+    assert watch.at == started + timedelta(minutes=3)
+    assert {started + timedelta(minutes=number) for number in range(4)} <= set(pushed_at)
 
 
 @pytest.mark.real
@@ -286,6 +315,13 @@ def test_mail_is_off_until_somebody_is_to_get_it() -> None:
     assert Email().off_reason == "host and to are not stated"
     assert Email(host="h", to=("a@x.example",)).off_reason == ""
     assert Email(host="h", to=("a@x.example",), enabled=False).off_reason == "switched off in alerts.toml"
+
+
+@pytest.mark.parametrize("address", ["", "@", "a@", "ops", "Ops <ops@x.example>", "a@x.example, b@x.example"])
+def test_each_person_is_one_address(db: Engine, tmp_path: Path, address: str) -> None:
+    route = f'[routes.mail]\nkind = "email"\nhost = "h"\nto = ["{address}"]\n'
+    with pytest.raises(ConfigError, match=r"\[routes\.mail\] to\.0"):
+        watch_with(db, tmp_path, CHEAPER + route)
 
 
 # --- Apprise --------------------------------------------------------------------------------------------------------------

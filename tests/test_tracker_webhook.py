@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import logging
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +23,8 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from upstream import Upstream
 from watching import CHEAPER, HOOK, Watch, watch_with
 
-from tracker.alerting.outbox import MAX_ATTEMPTS, Outbox
+from tracker.alerting import outbox as outboxes
+from tracker.alerting.outbox import MAX_ATTEMPTS, Outbox, make_sender
 from tracker.alerting.routes import secret
 from tracker.alerting.webhook import signature, signing_keys
 from tracker.database import writing
@@ -128,6 +131,70 @@ def test_no_fault_of_the_webhook_s_gets_further_than_the_note(
     delivery, attempts, error = state(stored)
     assert (delivery, attempts, error.partition(":")[0]) == ("stored", 1, noted)
     assert len(upstream.seen) == 1
+
+
+@pytest.mark.parametrize("url", ["http://a..b/hook", f"http://{'a' * 70}.example/hook"])
+def test_an_address_that_can_be_none_is_a_fault_like_any_other(stored: Watch, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """An empty label, and one of more than 63 characters."""
+    assert deliver(outbox(stored, monkeypatch, url)) == 0
+    assert state(stored) == ("stored", 1, "BREAKEVEN_WEBHOOK_URL holds no usable address")
+
+
+class Broken:
+    """A route with a mistake of ours in it."""
+
+    def send(self, client: httpx.Client, message: object, now: datetime) -> str:
+        raise LookupError(SECRET)
+
+
+@pytest.mark.loopback
+def test_a_fault_nobody_expected_costs_its_route_an_attempt_and_the_others_nothing(
+    db: Engine, tmp_path: Path, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    upstream.add("/hook", b"", method="POST")
+    monkeypatch.setenv(URL_VARIABLE, f"{upstream.url}/hook")
+    watch = watch_with(db, tmp_path, CHEAPER + HOOK.replace("webhook]", "a-broken]") + HOOK)
+    routes = watch.world.alerts.routes
+    monkeypatch.setattr(outboxes, "make_sender", lambda route: Broken() if route is routes["a-broken"] else make_sender(route))
+    watch.restart()
+    for price in ("2.00", "1.80", "1.80"):
+        watch.look(price)
+    box = watch.desk.outbox
+    box.start()
+    until(lambda: {row["state"] for row in watch.deliveries()} == {"stored", "delivered"}, box.wake)
+    box.close()
+    assert [(row["route"], row["attempts"], row["last_error"]) for row in watch.deliveries()] == [
+        ("a-broken", 1, "unexpected LookupError"), ("webhook", 1, ""),
+    ]  # fmt: skip
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.loopback
+def test_an_answer_that_never_ends_holds_nothing_up(stored: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server says 200 and goes on sending, each part well within the time a read may take."""
+    over = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            while not over.wait(0.05):
+                connection.sendall(b"1\r\n.\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        started = monotonic()
+        end = threading.Timer(10, over.set)  # should it be read to its end
+        end.start()
+        assert deliver(outbox(stored, monkeypatch, f"http://127.0.0.1:{listener.getsockname()[1]}/hook", timeout_s=5)) == 1
+        assert monotonic() - started < 5
+        over.set()
+        end.cancel()
+        thread.join(10)
+    assert state(stored) == ("delivered", 1, "")
 
 
 @pytest.mark.loopback

@@ -21,6 +21,7 @@ import scrapers
 from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, Licence, Page, Row, ScrapeError, Skipped, TokenQuote
 from scrapers.http import HostGate, SourceClient, SourceLimits, Stopped, StoredPage, open_client
 from scrapers.redact import redact
+from tracker.attempt import attempt
 from tracker.bodies import keep_bodies
 from tracker.config import Source, base_urls, hidden_of, secrets_of
 from tracker.database import reading
@@ -42,6 +43,7 @@ from tracker.store import SweepReport, last_counts, last_input_hash, record_swee
 from tracker.world import World
 
 log = logging.getLogger("breakeven.collect")
+OWN = (Stopped, ScrapeError, SQLAlchemyError, LeaseLost)  # the last two are the database's and another process's, and no failed sweep
 MAX_ERROR = 2000  # characters kept of a message, which may quote the source
 
 
@@ -95,17 +97,17 @@ def collect_source(
     started = collector.now()
     read: list[Page] = []
     try:
-        report = keep(collector, _sweep(collector, source, started, save_to, force, read), lease)
+        found = attempt(lambda: keep(collector, _sweep(collector, source, started, save_to, force, read), lease), OWN)
     except Stopped:
         return None
-    except (SQLAlchemyError, LeaseLost):
-        raise  # the database's own trouble, and another process's turn, are nobody's failed sweep
     except ScrapeError as error:
         report = keep(collector, _failed(source, started, collector.now(), str(error)), lease)
-    except Exception as error:  # the one place: a fault in one scraper must not stop the others
-        log.debug("unexpected fault in source %s", source.id, exc_info=True)
-        told = f"unexpected {type(error).__name__}: {error}; run breakeven collect {source.id} --save"
-        report = keep(collector, _failed(source, started, collector.now(), told), lease)
+    else:
+        if isinstance(found, Exception):  # a fault in one scraper must not stop the others
+            log.debug("unexpected fault in source %s", source.id, exc_info=found)
+            told = f"unexpected {type(found).__name__}: {found}; run breakeven collect {source.id} --save"
+            found = keep(collector, _failed(source, started, collector.now(), told), lease)
+        report = found
     keep_bodies(collector.db, collector.world.settings.bodies, report, read, hidden_of(source))
     log.log(logging.INFO if report.status != "failed" else logging.WARNING, "%s", describe(report))
     return report

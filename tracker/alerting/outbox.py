@@ -6,11 +6,11 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Protocol
 
 import httpx
 from sqlalchemy import Engine, RowMapping, select, update
-from sqlalchemy.exc import SQLAlchemyError
 
 from tracker.alerting.alertmanager import AlertmanagerSender, alertmanager_sender, due
 from tracker.alerting.channels import channel_sender
@@ -19,6 +19,7 @@ from tracker.alerting.mail import mail_sender
 from tracker.alerting.routes import AlertmanagerRoute, Channels, Email, Route, Webhook
 from tracker.alerting.rules import AlertConfig
 from tracker.alerting.webhook import webhook_sender
+from tracker.attempt import attempt
 from tracker.database import reading, writing
 from tracker.leases import database_time
 
@@ -59,6 +60,7 @@ class Outbox:
         self._routes = {name: route for name, route in config.routes.items() if not route.off_reason}
         self._senders = {name: make_sender(route) for name, route in self._routes.items()}
         self._faults: dict[str, str] = {}  # of what is renewed
+        self._renewed_at: datetime | None = None
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -91,11 +93,13 @@ class Outbox:
                     self._try(client)
 
     def _try(self, client: httpx.Client) -> None:
-        try:
-            self.deliver(client)
-            self.renew(client)
-        except SQLAlchemyError as error:  # a database that is locked or away now may be back next time
-            log.warning("alerts cannot be read or noted: %s", type(error).__name__)
+        fault = attempt(lambda: self._round(client))
+        if isinstance(fault, Exception):  # a database that is locked or away now may be back next time
+            log.warning("alerts cannot be read or noted: %s", type(fault).__name__)
+
+    def _round(self, client: httpx.Client) -> None:
+        self.renew(client)
+        self.deliver(client)
 
     def deliver(self, client: httpx.Client) -> int:
         """Send every alert whose turn it is, oldest first; returns how many were taken."""
@@ -103,18 +107,29 @@ class Outbox:
         waiting = query.where(DELIVERY.c.state == STORED, DELIVERY.c.route.in_(self._senders)).order_by(ALERT.c.id, DELIVERY.c.route)
         with reading(self._db) as connection:
             rows = connection.execute(waiting).mappings().all()
-        return sum(self._send(client, row) for row in rows if self._is_due(row) and self._claim(row))
+        taken = 0
+        for row in rows:
+            if not self._stop.is_set() and self._is_due(row) and self._claim(row):
+                taken += self._send(client, row)
+                self._renew_meanwhile(client)
+        return taken
 
     def renew(self, client: httpx.Client) -> None:
         """Keep active alerts open at every Alertmanager and close those that are over. Any process may: it is the same each time."""
+        self._renewed_at = self._now()
         for name, sender in self._senders.items():
             if isinstance(sender, AlertmanagerSender):
                 with reading(self._db) as connection:
                     alerts = due(connection, name, self._now())
-                fault = sender.push(client, alerts) if alerts else ""
+                fault = _told(attempt(partial(sender.push, client, alerts))) if alerts else ""
                 if fault and fault != self._faults.get(name):  # once, not every half minute
                     log.warning("active alerts were not taken by %s: %s", name, fault)
                 self._faults[name] = fault
+
+    def _renew_meanwhile(self, client: httpx.Client) -> None:
+        """What is active must stay so however many slow routes are waited for."""
+        if self._renewed_at is not None and self._now() >= self._renewed_at + timedelta(seconds=self._retry_s):
+            self.renew(client)
 
     def _claim(self, row: RowMapping) -> bool:
         """Whether this process may send it now: no other has it, or the one that had it did not end in time."""
@@ -134,7 +149,7 @@ class Outbox:
         return bool(self._now() >= row["created_at"] + timedelta(seconds=pauses))
 
     def _send(self, client: httpx.Client, row: RowMapping) -> bool:
-        fault = self._senders[row["route"]].send(client, message_of(row), self._now())
+        fault = _told(attempt(lambda: self._senders[row["route"]].send(client, message_of(row), self._now())))
         self._note(row, fault)
         return not fault
 
@@ -148,6 +163,11 @@ class Outbox:
         if fault:
             words = (row["key"], row["route"], attempts, MAX_ATTEMPTS, fault)
             log.warning("alert %s was not taken by %s (attempt %d of %d): %s", *words)
+
+
+def _told(answer: str | Exception) -> str:
+    """What went wrong; of what nobody expected the kind only, since its words may hold an address."""
+    return f"unexpected {type(answer).__name__}" if isinstance(answer, Exception) else answer
 
 
 def _is(row: RowMapping) -> Any:

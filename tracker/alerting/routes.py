@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,6 +13,7 @@ from tracker.config import HOUR_S
 from tracker.errors import ConfigError
 
 VARIABLE = r"^[A-Z][A-Z0-9_]*$"
+ADDRESS = r"^[^@\s,<>]+@[^@\s,<>]+$"  # of one person, without the name
 
 
 class Route(BaseModel):
@@ -63,8 +64,8 @@ class Email(Route):
     host: str = ""
     port: int = Field(default=587, ge=1, le=65535)
     security: Literal["starttls", "tls", "none"] = "starttls"
-    sender: str = Field(default="breakeven@localhost", pattern=r"^[^@\s]+@[^@\s]+$")
-    to: tuple[str, ...] = ()
+    sender: str = Field(default="breakeven@localhost", pattern=ADDRESS)
+    to: tuple[Annotated[str, Field(pattern=ADDRESS)], ...] = ()
     user_env: str = Field(default="BREAKEVEN_SMTP_USER", pattern=VARIABLE)
     password_env: str = Field(default="BREAKEVEN_SMTP_PASSWORD", pattern=VARIABLE)
 

@@ -77,9 +77,9 @@ def webhook_sender(route: Webhook) -> WebhookSender:
 def post(client: httpx.Client, url: str, variable: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> str:
     """What went wrong with a POST, without the address; empty when the answer is a success."""
     try:
-        answer = client.post(url, content=body, headers=headers, timeout=timeout_s)
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol):  # their messages quote parts of the address
+        with client.stream("POST", url, content=body, headers=headers, timeout=timeout_s) as answer:  # its body may never end
+            return "" if answer.is_success else f"answered {answer.status_code}"
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError):  # their messages quote parts of the address
         return f"{variable} holds no usable address"
     except httpx.HTTPError as error:
         return redact(f"{type(error).__name__}: {error}", (url,))
-    return "" if answer.is_success else f"answered {answer.status_code}"
