@@ -100,6 +100,18 @@ def load_exchange(connection: Connection, moment: Moment | None = None, *, all_d
     )
 
 
+def load_range(connection: Connection, currencies: Iterable[str], start: date, end: date) -> Exchange:
+    """Rates of some currencies that convert on any day of [start, end); nothing is read where all are USD."""
+    wanted = {*currencies} - {"USD"}
+    if not wanted:
+        return exchange_of(())
+    days = (FX.c.day > start - min(WEEKS, start - date.min), FX.c.day < end)
+    query = select(FX.c.currency, FX.c.day, FX.c.rate).where(FX.c.currency.in_({*wanted, "USD"}), *days)
+    return exchange_of(
+        FxQuote(base=BASE, currency=currency, rate=unscaled(rate, FX_SCALE), day=day) for currency, day, rate in connection.execute(query)
+    )
+
+
 def _usable(day: date, known_at: int | None, moment: Moment) -> bool:
     """Whether a day's rate could be read by then: it is published in the afternoon, and counts once we had it."""
     published = to_ms(datetime.combine(day, PUBLISHED))

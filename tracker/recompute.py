@@ -122,7 +122,9 @@ def markets_of(world: World, book: Book, question: Question) -> Markets:
     """Offers a question admits, of one source a provider. Slices of a GPU are never ranked."""
     whole = tuple(entry for entry in preferred_offers(book.offers, world.settings.precedence.root) if not entry.is_slice)
     fresh = [entry.value for entry in whole if entry.fresh]
-    return Markets(whole=whole, fresh=market(fresh, question.offers), known=market([entry.value for entry in whole], question.offers))
+    found = market(fresh, question.offers)
+    known = found if len(fresh) == len(whole) else market([entry.value for entry in whole], question.offers)
+    return Markets(whole=whole, fresh=found, known=known)
 
 
 def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Question, markets: Markets | None = None) -> ModelAnswer:

@@ -1,0 +1,119 @@
+"""The daily minimum of a GPU over a year: read from the rollups, beside carrying every point forward, as a ratio.
+
+    python tests/bench/rollups.py [--offers 30000] [--days 365] [--rounds 7]    (--short: 3,000 offers, 20 days)
+
+The plain way reads all points of the GPU's machines of eight on demand from SQLite and carries each price to the next point, so that a
+price that did not change that day counts too. Fails where a day differs, or below 30.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import date, timedelta
+from decimal import Decimal
+from pathlib import Path
+from statistics import median
+from time import process_time
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "bench")]
+
+from storage import Writer  # noqa: E402  the path is set above
+from stream import START, stream  # noqa: E402
+
+from tracker.config import Source, SourceSettings  # noqa: E402
+from tracker.database import migrate, open_database, reading, writing  # noqa: E402
+from tracker.exchange import load_shipped  # noqa: E402
+from tracker.memory import collect_rarely  # noqa: E402
+from tracker.rollup.read import least_days  # noqa: E402
+from tracker.rollup.run import roll_up  # noqa: E402
+from tracker.store import record_sweep  # noqa: E402
+
+GOAL = 30
+GPU, COUNT, TIER = "gpu-20", 8, "on_demand"
+DAY_MS = 86_400_000
+POINTS = """
+select p.offer_id, p.at, p.price from offer_point p join offer o on o.id = p.offer_id
+where o.gpu = ? and o.gpu_count = ? and o.tier = ? order by p.offer_id, p.at
+"""
+
+
+def main() -> int:
+    """Prints both times and the ratio; 1 where the goal is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    for name, default in (("offers", 30_000), ("days", 365), ("rounds", 7)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--short", action="store_true")
+    asked = parser.parse_args()
+    offers, days = (3_000, 20) if asked.short else (asked.offers, asked.days)
+    collect_rarely()  # as the program does
+    with tempfile.TemporaryDirectory() as folder:
+        same, ratio = run(Path(folder) / "book.db", offers, days, asked.rounds)
+    return 0 if same and (ratio >= GOAL or asked.short) else 1
+
+
+def run(path: Path, offers: int, days: int, rounds: int) -> tuple[bool, float]:
+    db = open_database(f"sqlite:///{path}")
+    migrate(db)
+    market = stream(offers, 0)
+    with writing(db) as connection:
+        load_shipped(connection)  # as every book has them
+    for report in market.sweeps():
+        if report.rows:
+            record_sweep(db, report)
+    writer = Writer(db, market)
+    for _ in range(days * 24):
+        market.step()
+        writer.hour()
+    settings = SourceSettings(kind="rent", base_url="https://x", interval_minutes=60, max_age_hours=6)
+    sources = {f"rents-{number:02}": Source(id=f"rents-{number:02}", settings=settings) for number in range(len(market.offers))}
+    roll_up(db, sources, market.at(0))
+    first, end = START.date(), START.date() + timedelta(days=days)
+    plain = sqlite3.connect(path)
+
+    def rolled() -> list[tuple[date, Decimal]]:
+        with reading(db) as connection:
+            return least_days(connection, GPU, COUNT, TIER, first, end)
+
+    def carried() -> list[tuple[date, Decimal]]:
+        return carry(plain, first, days)
+
+    same = rolled() == carried()
+    pairs = [(timed(rolled), timed(carried)) for _ in range(rounds)]
+    ratio = median(other / one for one, other in pairs)
+    mine, least = (median(side) * 1000 for side in zip(*pairs, strict=True))
+    print(f"{offers:,} offers, {days} days, {writer.points:,} points; equal on every day: {same}")
+    print(f"rollups {mine:8.2f} ms   carried forward {least:8.1f} ms   ratio {ratio:6.1f}   (goal {GOAL})")
+    plain.close()
+    db.dispose()
+    return same, ratio
+
+
+def carry(plain: sqlite3.Connection, first: date, days: int) -> list[tuple[date, Decimal]]:
+    """The lowest price of each day, a price counting on every day it held at any moment."""
+    start = (first - date(1970, 1, 1)).days
+    least: list[int | None] = [None] * days
+    points = plain.execute(POINTS, (GPU, COUNT, TIER)).fetchall()
+    for (offer, at, price), (following, until, _) in zip(points, [*points[1:], (None, 0, None)], strict=True):
+        if price is None:
+            continue
+        last = (until - 1) // DAY_MS - start if following == offer else days - 1
+        for day in range(max(at // DAY_MS - start, 0), min(last, days - 1) + 1):
+            known = least[day]
+            if known is None or price < known:
+                least[day] = price
+    return [(first + timedelta(days=day), Decimal(price) / COUNT / 10**9) for day, price in enumerate(least) if price is not None]
+
+
+def timed(work: Callable[[], object]) -> float:
+    started = process_time()
+    work()
+    return process_time() - started
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
