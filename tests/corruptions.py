@@ -6,9 +6,12 @@ did: another unit, another currency, one row in the place of another. ``None`` f
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import random
 import re
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -93,6 +96,31 @@ def shifted_cells(body: bytes, dice: Dice) -> bytes | None:
     return re.sub(rb"(<tr[^>]*>\s*)<td[^>]*>.*?</td>", rb"\1", body, flags=re.S)
 
 
+def shifted_columns(body: bytes, dice: Dice) -> bytes | None:
+    """In every line of a CSV file, or of those in an archive, each cell stands in the place of the next one; the header stays."""
+    if body.startswith(b"PK"):
+        return _shifted_archive(body)
+    lines = list(csv.reader(io.StringIO(body.decode("utf-8", "replace"))))
+    width = max(map(len, lines), default=0)
+    if width < MOST_COLUMNS_OF_PROSE or body.lstrip()[:1] in (b"{", b"[", b"<"):
+        return None
+    header = next(number for number, line in enumerate(lines) if len(line) == width)
+    file = io.StringIO()
+    csv.writer(file).writerows([*lines[: header + 1], *(line[1:] + line[:1] for line in lines[header + 1 :])])
+    return file.getvalue().encode()
+
+
+MOST_COLUMNS_OF_PROSE = 8
+
+
+def _shifted_archive(body: bytes) -> bytes:
+    shifted = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(body)) as old, zipfile.ZipFile(shifted, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, shifted_columns(old.read(name), random.Random(0)) or old.read(name))
+    return shifted.getvalue()
+
+
 BODIES: dict[str, Callable[[bytes, Dice], bytes | None]] = {
     "truncated": truncated,
     "empty": empty,
@@ -106,6 +134,7 @@ BODIES: dict[str, Callable[[bytes, Dice], bytes | None]] = {
     "NaN": not_numbers,
     "shifted fields": shifted_fields,
     "shifted cells": shifted_cells,
+    "shifted columns": shifted_columns,
 }
 
 
@@ -320,6 +349,6 @@ ROWS: dict[str, Callable[[Rows, Dice], Rows | None]] = {
 def corrupt_pages(kind: str, pages: Sequence[Page], dice: Dice) -> list[Page] | None:
     """The pages with their bodies corrupted, or None where this kind does not apply."""
     bodies = [BODIES[kind](page.body, dice) if page.body else page.body for page in pages]
-    if any(body is None for body in bodies):
+    if all(body is None for body in bodies):
         return None
-    return [replace(page, body=body or b"") for page, body in zip(pages, bodies, strict=True)]
+    return [replace(page, body=page.body if body is None else body) for page, body in zip(pages, bodies, strict=True)]
