@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from guarded import T0, Watched, key_of, offer
+from guarded import T0, Watched, key_of, offer, rate
 from guarded import db as db
 from guarded import watched as watched
 from sqlalchemy import Engine
@@ -114,3 +114,20 @@ def test_a_whole_list_that_moved_lets_those_pass_that_hardly_did(watched: Watche
     watched.sweep(0, *rows)
     watched.sweep(15, *(offer("4.18", sku=row.sku) for row in rows[:9]), offer("3.61", sku="m9"))
     assert watched.prices() == {**dict.fromkeys((f"m{n}" for n in range(9)), "3.6"), "m9": "3.61"}
+
+
+@pytest.mark.parametrize(
+    ("input_", "output", "reason"),
+    [
+        ("1", "1", ""),
+        ("0.10", "5", ""),
+        ("0.60", "0.55", "output is 0.92 times input"),  # columns in each other's place
+        ("0.069", "4.30", "output is 62.32 times input"),  # OpenRouter's glm-5.2 of 2026-10: a dip of input alone
+        ("0", "5", ""),  # free input is stated, and ranked nowhere
+    ],
+)
+def test_input_and_output_belong_together(watched: Watched, input_: str, output: str, reason: str) -> None:
+    for minutes in (0, 15, 30):
+        watched.sweep(minutes, rate(input_, output), source="openrouter")
+    assert watched.states() == ([("pending", reason)] if reason else [])
+    assert len(watched.book().rates) == (not reason)

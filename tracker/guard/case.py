@@ -10,6 +10,7 @@ from functools import cached_property
 
 from sqlalchemy import Connection
 
+from tracker.guard.balance import balance_doubt
 from tracker.guard.changes import change_doubt, flip_doubt, history_doubt
 from tracker.guard.context import Guard
 from tracker.guard.doubts import Doubt
@@ -125,7 +126,7 @@ class Case:
     def doubts(self, key: str, row: Row) -> Doubts:
         """Why a moved row is doubted."""
         before, new, settings = self._before(key, row), prices_of(row), self.guard.settings
-        contradicted = tuple(self.contradictions.doubts.get(key, ()))
+        contradicted = (*self.contradictions.doubts.get(key, ()), *_only(balance_doubt(row, settings)))
         if before is None:
             return Doubts((), _only(self.elsewhere.doubt(row)), (*contradicted, *self._odd(row)))
         change = change_doubt(before, row, settings)

@@ -126,6 +126,7 @@ class GuardSettings(_Strict):
     token_low: Factor = Decimal(8)
     token_high: Factor = Decimal(9)
     token_lopsided: Factor = Decimal(3)
+    token_balance: Band = _band("1", "50")
     own: Factor = Decimal(3)
     # whole sweeps
     misses: int = Field(default=2, ge=1)
