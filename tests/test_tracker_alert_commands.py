@@ -178,7 +178,7 @@ def test_a_fall_that_did_not_last_was_wrong(db: Engine, tmp_path: Path) -> None:
 
 def test_a_rule_that_is_too_slow_misses(db: Engine, tmp_path: Path) -> None:
     """Twelve sweeps an hour apart are more than the six hours that count."""
-    watch = watch_with(db, tmp_path, CHEAPER.replace("sweeps = 2", "sweeps = 12"))
+    watch = watch_with(db, tmp_path, CHEAPER.replace("sweeps = 2", "sweeps = 12\nhold_hours = 100"))
     watch.minutes = 60
     for price in ("2.00", *["1.50"] * 14):
         watch.look(price)

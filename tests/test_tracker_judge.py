@@ -199,3 +199,16 @@ def test_sweeps_of_a_clock_that_was_ahead_hold_nothing_up() -> None:
     ahead = judge(FALLS, state, seen(48, Decimal(90)), T0 + 48 * HOUR).state
     once = judge(FALLS, ahead, seen(1, Decimal(90)), T0 + HOUR).state
     assert judge(FALLS, once, seen(2, Decimal(90)), T0 + 2 * HOUR).told
+
+
+def test_two_sweeps_far_apart_are_enough() -> None:
+    """Of a source that is read once a day; one sweep, however old, is not."""
+    terms = replace(FALLS, sweeps=3, hold=6 * HOUR)
+    state: State | None = None
+    told = []
+    for hour, price in ((0, 100), (24, 90), (48, 90), (72, 80), (73, 80), (74, 80), (96, 75), (97, 75), (102, 75)):
+        for look in (0, 5):  # and again without a sweep
+            ruling = judge(terms, state, seen(hour, Decimal(price)), T0 + (hour + look / 10) * HOUR)
+            state = ruling.state
+            told += [hour] * ruling.told
+    assert told == [48, 74, 102]

@@ -26,6 +26,7 @@ class Terms:
     """When a rule tells."""
 
     sweeps: int
+    hold: timedelta = timedelta.max  # two sweeps so far apart are enough, where a source is read seldom
     cooldown: timedelta = timedelta(0)
     active: timedelta = timedelta(hours=24)
     tells: frozenset[str] = frozenset()  # ways of a price; empty: labels, all but the silent ones
@@ -113,7 +114,7 @@ def judge(terms: Terms, state: State | None, seen: Seen, now: datetime, *, may_t
     state = _lean(state, way, seen, now)
     if not way:
         return Ruling(state=replace(state, facts=seen.facts) if seen.follow else state, over=over)
-    lasted = state.sweeps >= terms.sweeps
+    lasted = _lasted(terms, state, seen)
     if terms.is_silent(way):
         ripe = lasted and state.since is not None and seen.seen_at - state.since >= terms.rearm
         return Ruling(state=_anew(state, seen) if ripe else state, over=over)
@@ -157,6 +158,11 @@ def _lean(state: State, way: str, seen: Seen, now: datetime) -> State:
     if state.leaning != way or state.counted is None or state.counted > now + AHEAD:
         return replace(state, leaning=way, sweeps=1, since=seen.seen_at, counted=seen.seen_at)
     return replace(state, sweeps=state.sweeps + 1, counted=seen.seen_at) if seen.seen_at > state.counted else state
+
+
+def _lasted(terms: Terms, state: State, seen: Seen) -> bool:
+    far_apart = state.since is not None and seen.seen_at - state.since >= terms.hold
+    return state.sweeps >= terms.sweeps or (state.sweeps > 1 and far_apart)
 
 
 def _cooling(terms: Terms, state: State, seen: Seen, now: datetime) -> bool:

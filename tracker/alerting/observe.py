@@ -32,12 +32,13 @@ TELLS = {"cheaper_setup": "down", "price_drop": "down", "price_rise": "up", "rat
 
 def terms_of(rule: Rule) -> Terms:
     """When the rule tells."""
-    cooldown, active = timedelta(hours=rule.cooldown_hours), timedelta(hours=rule.active_hours)
+    cooldown, active, hold = (timedelta(hours=hours) for hours in (rule.cooldown_hours, rule.active_hours, rule.hold_hours))
     if not isinstance(rule, Priced):
         lasting = isinstance(rule, SourceStale | QuarantineGrown)
-        return Terms(sweeps=rule.sweeps, cooldown=cooldown, active=active, silent=frozenset({OK, THERE}), lasting=lasting)
+        return Terms(sweeps=rule.sweeps, hold=hold, cooldown=cooldown, active=active, silent=frozenset({OK, THERE}), lasting=lasting)
     return Terms(
         sweeps=rule.sweeps,
+        hold=hold,
         tells=frozenset({TELLS[rule.kind]}),
         percent=rule.percent,
         usd_per_month=rule.usd_per_month if isinstance(rule, CheaperSetup) else Decimal(0),

@@ -34,7 +34,8 @@ class Rule(_Strict):
     urgent: bool = False
     digest: bool = False
     routes: tuple[str, ...] = ()  # empty: all
-    sweeps: int = Field(default=2, ge=1, le=1000)  # in a row that must see it
+    sweeps: int = Field(default=2, ge=1, le=1000)  # in a row that must see it ...
+    hold_hours: float = Field(default=6, gt=0, le=YEAR_H)  # ... or two that are so far apart: some sources are read once a day
     cooldown_hours: float = Field(default=0, ge=0, le=YEAR_H)  # between two messages about one thing
     active_hours: float = Field(default=24, gt=0, le=YEAR_H)  # news grows old: after that it is no longer listed as active
 
