@@ -122,9 +122,9 @@ def test_names_of_the_recordings_resolve(source_id: str, catalogue: Catalogue) -
         assert (gpu is None) == ((source_id, quote.gpu) in UNMAPPED), f"{quote.sku}: {quote.gpu} is {gpu}"
 
 
-# Rows of the raw files that mean something of ours, counted by a script that imports nothing of ours: Vultr's two bare metal plans with an
-# on-demand and a preemptible price each (its three plans of an A100 of unstated form mean nothing); Verda's two types but for the V100;
-# Prime Intellect's eight offers; Oracle's parts times their shapes; the four models of Moonshot's page.
+# Rows of the raw files that mean something of ours, counted in the files by hand: Vultr's two bare metal plans with an on-demand and a
+# preemptible price each (its three plans of an A100 of unstated form mean nothing); Verda's two types but for the V100; Prime Intellect's
+# eight items; Oracle's nine parts of one shape from L40S to RTX PRO 6000 and seven older ones with ten; the four models of Moonshot's page.
 REAL = [
     ("vultr", ("gpu-markets/vultr_plans_vcg.json", "gpu-markets/vultr_plans_metal.json"), 4, 3),
     ("verda", ("gpu-markets/verda_instance_types_4.json",), 4, 2),
