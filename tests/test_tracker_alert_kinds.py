@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from small_world import FILES, T0, fx, offer, rate, sweep
 from sqlalchemy import Engine
-from watching import CHEAPER, SECOND, Watch, watch_with
+from watching import CHEAPER, SECOND, STALE, TRACK_ONE, Watch, watch_with
 
 from tracker.database import writing
 from tracker.guard.quarantine import QUARANTINE
+from tracker.recompute import Sizer, recompute
 
 Make = Callable[..., Watch]
 VENDOR = {"input": "2", "cache_read": "0.2", "output": "10"}  # 6,000 x 0.2 + 1,500 x 2 + 500 x 10 = $0.0092 a request of 8,000 tokens
@@ -37,6 +38,16 @@ def test_a_coarser_format_is_no_cheaper_setup_of_the_same_quality(make: Make) ->
     watch.look("1.80", offer("1.00", sku="80x1", gpu="test-80"))
     (alarm,) = watch.look("1.80", offer("1.00", sku="80x1", gpu="test-80"))
     assert "$1.80/h instead of $2.00/h" in alarm.text
+
+
+def test_an_outage_of_the_source_with_the_exact_weights_is_not_taken_for_the_end_of_them(make: Make) -> None:
+    """While it is stale, which is for two of the five hours, only 8-bit weights at $1.50 are left."""
+    watch = make(CHEAPER, formats_toml=EIGHT_BIT, sources_toml=SECOND)
+    watch.look(offer("5.00", sku="80x1", gpu="test-80", provider="others"), source="others")
+    watch.look("2.00")
+    watch.minutes = 60
+    assert [watch.look(offer("1.50", sku="80x1", gpu="test-80", provider="others"), source="others") for _ in range(5)] == [()] * 5
+    assert watch.baseline() == Decimal("2.00")
 
 
 def test_unless_that_is_asked_for(make: Make) -> None:
@@ -133,6 +144,17 @@ def test_a_rule_may_watch_one_provider_s_offer(make: Make) -> None:
     assert len(watch.look(gpu("0.80"), *others)) == 1
 
 
+def test_a_price_that_is_not_compared_is_not_watched(make: Make) -> None:
+    """Two sources list one provider, and the first of ``precedence`` speaks for it."""
+    track = TRACK_ONE + '\n[precedence]\ncloud = ["rents", "others"]\n'
+    watch = make(DROP.replace("percent = 10", "percent = 10\nsweeps = 1"), sources_toml=SECOND, tracker_toml=track)
+    watch.look(gpu("1.00"))
+    watch.look(gpu("1.00"), source="others")
+    watch.look(gpu("1.00"))
+    assert watch.look(gpu("0.50"), source="others") == ()
+    assert len(watch.look(gpu("0.80"))) == 1
+
+
 def test_a_move_of_less_than_so_many_cents_is_none(make: Make) -> None:
     watch = make(DROP + "usd_per_gpu_hour = 0.2\n")
     watch.look(gpu("1.00"))
@@ -143,6 +165,7 @@ def test_a_move_of_less_than_so_many_cents_is_none(make: Make) -> None:
 
 # --- token prices ---------------------------------------------------------------------------------------------------------
 
+TOKENS2 = "[tokens2]" + FILES["sources.toml"].split("[tokens]")[1].split("[ecb]")[0]
 RATES = '[rules.rates]\nkind = "rate_change"\npercent = 1\n'
 
 
@@ -169,6 +192,21 @@ def test_a_rate_in_another_currency_is_told_in_it_and_the_exchange_rate_is_not(m
     watch.look(rate(currency="CNY", **prices | {"input": "15"}), source="tokens")
     (alarm,) = watch.look(rate(currency="CNY", **prices | {"input": "15"}), source="tokens")
     assert "input 14 to 15 CNY per Mtok" in alarm.text
+
+
+def test_two_sources_of_one_provider_are_watched_side_by_side(make: Make) -> None:
+    """Every look at one is not a change back from the other."""
+    watch = make(RATES, sources_toml=FILES["sources.toml"] + TOKENS2)
+    other = rate(**VENDOR | {"input": "2.1"})
+    for _ in range(2):
+        watch.look(rate(**VENDOR), source="tokens")
+        assert watch.look(other, source="tokens2") == ()
+    told = []
+    for _ in range(3):
+        told += [alarm.text for alarm in watch.look(rate(**VENDOR | {"input": "1"}), source="tokens")]
+        told += [alarm.text for alarm in watch.look(other, source="tokens2")]
+    assert [text.partition(", seen")[0] for text in told] == ["rate change: vendor large-60b: input 2 to 1 USD per Mtok"]
+    assert watch.told()[0]["over_at"] is None
 
 
 def test_a_batch_price_is_not_watched_where_it_is_not_compared(make: Make) -> None:
@@ -276,6 +314,20 @@ def test_the_verdict_flips_either_way(make: Make) -> None:
     assert text.startswith("verdict for large-60b: self-host instead of API: the API bill is $9,200.00 a month against $8,760.00")
 
 
+def test_a_verdict_stands_on_the_price_that_moved_and_not_on_how_often_the_others_are_read(make: Make) -> None:
+    """The rent is read once at $6.50, which flips it, and token prices twice more: that is one sweep. So the other way round."""
+    watch = make(FLIP)
+    same, less = rate(**VENDOR), rate(**VENDOR | {"output": "4"})
+    for _ in range(3):
+        assert answered(watch, "6.00") == []
+    assert watch.look("6.50") == ()
+    assert [watch.look(same, source="tokens") for _ in range(2)] == [()] * 2
+    assert answered(watch, "6.00") == []
+    assert watch.look(less, source="tokens") == ()
+    assert [watch.look("6.00") for _ in range(3)] == [()] * 3
+    assert len(watch.look(less, source="tokens")) == 1
+
+
 def test_a_verdict_on_stale_prices_is_none(make: Make) -> None:
     watch = make(FLIP)
     answered(watch, "6.00")
@@ -286,8 +338,7 @@ def test_a_verdict_on_stale_prices_is_none(make: Make) -> None:
 
 def test_nobody_is_told_of_a_verdict_before_every_source_was_asked(make: Make) -> None:
     """Token prices of a dearer provider come first: the cheaper one's would flip the verdict."""
-    tokens = FILES["sources.toml"].split("[tokens]")[1].split("[ecb]")[0]
-    watch = make(FLIP, sources_toml=FILES["sources.toml"] + "[tokens2]" + tokens)
+    watch = make(FLIP, sources_toml=FILES["sources.toml"] + TOKENS2)
     watch.look("6.00")
     for _ in range(3):
         assert watch.look(rate(**VENDOR), source="tokens") == ()
@@ -315,6 +366,29 @@ def test_a_growing_quarantine_is_told_once_until_it_is_half_empty(make: Make, db
     (row,) = watch.told()
     assert row["over_at"] == watch.at
     assert len(wait(4)) == 1
+
+
+@pytest.mark.parametrize("rule", ["stale", "held"])
+def test_trouble_of_a_source_that_is_switched_off_is_over_and_told_anew_when_it_is_on_again(make: Make, tmp_path: Path, rule: str) -> None:
+    rules = HELD if rule == "held" else STALE
+    watch = make(rules)
+
+    def trouble() -> list[str]:
+        hold(watch.db, 4)
+        return [alarm.rule for alarm in watch.look(status="failed", error="no answer")]
+
+    watch.look("2.00")
+    watch.wait(hours=4)
+    assert trouble() == [rule]
+    off = FILES["sources.toml"].replace("[rents]\n", "[rents]\nenabled = false\n", 1)
+    on, watch.world = watch.world, watch_with(watch.db, tmp_path / "off", rules, sources_toml=off).world
+    watch.restart()
+    watch.wait(minutes=1)
+    watch.desk.judge(recompute(watch.db, watch.world, Sizer(watch.world), watch.at))
+    assert watch.told()[0]["over_at"] == watch.at
+    watch.world = on
+    watch.restart()
+    assert (trouble(), trouble()) == ([rule], [])
 
 
 def hold(db: Engine, count: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection, Engine
@@ -60,9 +60,8 @@ class AlertDesk:
                 end(connection, heard.ruling.over, now)
             if heard.ruling.told:
                 told.append(alarm_of(heard, self.world, now))
-        for key in over_unseen(rules, view, seen, now):
+        for key, ended in over_unseen(rules, view, seen, now):
             end(connection, states[key].active, now)
-            ended = replace(states[key], active="")
             after[key] = unsaid(ended) if states[key].active in held else ended
         save_states(connection, before, after, now)
         many = len(told) > self.world.alerts.delivery.bundle_above

@@ -36,7 +36,10 @@ def market_facts(answer: ModelAnswer) -> dict[str, Any]:
     if setup is not None:
         facts |= setup_facts(answer, setup)
     if rate is not None:
-        facts |= {"api_provider": rate.rate.provider, "api_usd_per_mtok": f"{rate.usd_per_mtok:f}", "api_source_url": rate.rate.source_url}
+        facts |= {
+            "api_provider": rate.rate.provider, "api_usd_per_mtok": f"{rate.usd_per_mtok:f}", "api_source_url": rate.rate.source_url,
+            "api_seen_at": rate.rate.seen_at,
+        }  # fmt: skip
     if point is not None:
         facts |= {
             "break_even_tokens": None if point.tokens is None else f"{point.tokens:f}",

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tracker.alerting.judge import Ruling, Seen, Terms, is_old, judge
+from tracker.alerting.judge import Ruling, Seen, State, Terms, is_old, judge
 from tracker.alerting.observe import observe, terms_of
 from tracker.alerting.rules import Rule
 from tracker.alerting.view import View
 from tracker.plain import plain
 from tracker.world import World
+
+OFF = "off"  # the basis of a source that is not looked at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +42,19 @@ def hear(
             yield Heard(rule=rule, terms=terms, seen=seen, ruling=ruling)
 
 
-def over_unseen(rules: Mapping[str, Rule], view: View, seen: set[tuple[str, str]], now: datetime) -> Iterator[tuple[str, str]]:
-    """Active messages of rules that are off, and old ones of subjects that nothing is seen of any more."""
+def over_unseen(
+    rules: Mapping[str, Rule], view: View, seen: set[tuple[str, str]], now: datetime
+) -> Iterator[tuple[tuple[str, str], State]]:
+    """Messages that end unseen, and the states without them: of rules that are off, of sources that are, and what is old."""
     for key, state in view.states.items():
+        if not state.active or key in seen:
+            continue
         rule = rules.get(key[0])
-        if state.active and key not in seen and (rule is None or not rule.enabled or is_old(terms_of(rule), state, now)):
-            yield key
+        terms = None if rule is None or not rule.enabled else terms_of(rule)
+        if terms is not None and terms.lasting:  # its source is off; on again, it is looked at anew
+            yield key, replace(state, active="", basis=OFF)
+        elif terms is None or is_old(terms, state, now):
+            yield key, replace(state, active="")
 
 
 def question_of(world: World) -> str:

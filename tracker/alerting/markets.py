@@ -13,11 +13,11 @@ from tracker.snapshot import ModelAnswer, Snapshot
 
 
 def gpu_prices(rule: PriceDrop | PriceRise, snapshot: Snapshot) -> Iterator[tuple[str, Decimal, dict[str, Any]]]:
-    """For each watched GPU and tier the lowest USD per GPU-hour of what is fresh, firm and whole, and whose it is."""
+    """For each watched GPU and tier the lowest USD per GPU-hour of what is compared, fresh and firm, and whose it is."""
     best: dict[str, GpuOffer] = {}
-    for entry in snapshot.book.offers:
+    for entry in snapshot.market:
         offer = entry.value
-        if entry.fresh and not entry.is_slice and _is_watched(rule, offer):
+        if entry.fresh and _is_watched(rule, offer):
             subject = f"{offer.gpu}/{offer.tier}"
             if subject not in best or _rank(offer) < _rank(best[subject]):
                 best[subject] = offer
@@ -58,5 +58,5 @@ def token_prices(rule: RateChange, answer: ModelAnswer) -> Iterator[tuple[str, d
             "region": rate.region, "currency": rate.currency, "prices": {kind: f"{price:f}" for kind, price in prices.items()},
             "seen_at": rate.seen_at, "source": rate.source, "source_url": rate.source_url,
         }  # fmt: skip
-        where = "/".join(part for part in (answer.model.id, rate.provider, rate.source_model, rate.sku, rate.region) if part)
-        yield where, prices, facts
+        parts = (answer.model.id, rate.provider, rate.source_model, rate.sku, rate.region, rate.source)  # two may list one provider
+        yield "/".join(part for part in parts if part), prices, facts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -86,11 +86,18 @@ def _sides(name: str, rule: Any, view: View, side: Callable[[ModelAnswer], str])
         subject = subject_of(answer)
         if not answer.all_fresh or answer.seen_at is None or (not view.all_asked(*PAID) and (name, subject) not in view.states):
             continue
-        moments = [part.seen_at for part in (answer.setup, answer.rate.rate if answer.rate else None) if part is not None]
+        state, facts = view.states.get((name, subject)), market_facts(answer)
+        moved = _moved(facts, {} if state is None else state.facts)
         yield Seen(
-            rule=name, kind=rule.kind, subject=subject, basis=view.basis(*PAID), seen_at=max(moments), label=side(answer),
-            facts=market_facts(answer),
+            rule=name, kind=rule.kind, subject=subject, basis=view.basis(*PAID), seen_at=min(moved, default=answer.seen_at),
+            label=side(answer), facts=facts, follow=bool(moved),
         )  # fmt: skip
+
+
+def _moved(facts: Mapping[str, Any], before: Mapping[str, Any]) -> list[datetime]:
+    """When the prices were read that differ: that the others were read again proves nothing about these."""
+    sides = (("usd_per_hour", "seen_at"), ("api_usd_per_mtok", "api_seen_at"))
+    return [facts[read] for price, read in sides if facts.get(price) != before.get(price)]
 
 
 # --- sources ----------------------------------------------------------------------------------------------------------
@@ -146,8 +153,8 @@ def _rates(name: str, rule: RateChange, view: View) -> Iterator[Seen]:
     for answer in answers_of(rule, view):
         for subject, prices, facts in token_prices(rule, answer):
             yield Seen(
-                rule=name, kind=rule.kind, subject=subject, basis=f"{facts['source']}|{facts['currency']}", seen_at=facts["seen_at"],
-                facts=facts, prices=prices,
+                rule=name, kind=rule.kind, subject=subject, basis=facts["currency"], seen_at=facts["seen_at"], facts=facts,
+                prices=prices,
             )  # fmt: skip
 
 

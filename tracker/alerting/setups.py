@@ -27,6 +27,8 @@ def cheaper_setups(name: str, rule: CheaperSetup, view: View) -> Iterator[Seen]:
             continue
         before = {} if state is None else state.facts
         like = _rival(answer, rule, before)
+        if like is None and view.stale(str(before.get("source", ""))):
+            continue
         rival = like or best
         basis = view.basis(*RENT) + ("" if like else COARSER)
         yield Seen(
