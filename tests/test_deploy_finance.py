@@ -46,6 +46,7 @@ class Books:
     server: Postgres
     name: str
     offers: list[dict[str, Any]]
+    models: list[dict[str, Any]]
 
     def ask(self, statement: str) -> Rows:
         """Rows by column as the reader's role gets them; everything is chosen, and the time range is the last day."""
@@ -85,7 +86,7 @@ def books(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Itera
             script = (DEPLOY / "postgres" / "reader.sql").read_text(encoding="utf-8")
             statements = [re.sub(r':"reader"', f'"{READER}"', s).replace(":'password'", "'x'") for s in script.split(";") if runs(s)]
             postgres.psql(name, *(re.sub(r"(?m)^(--|\\).*$", "", statement) for statement in statements))
-            yield Books(postgres, name, offers(daemon))
+            yield Books(postgres, name, offers(daemon), daemon.get("/api/v1/models").json()["models"])
 
 
 def runs(statement: str) -> bool:
@@ -173,3 +174,34 @@ def test_coverage_counts_what_is_listed_by_who_told_it(books: Books) -> None:
     assert {"runpod", "coreweave", "scaleway"} <= rows.keys()
     assert rows["runpod"]["offers"] == rows["runpod"]["fresh"] == str(sum(o["source"] == "runpod" for o in books.offers))
     assert {row["fresh"] for source, row in rows.items() if source.startswith("book:")} == {"0"}
+
+
+def test_the_winners_are_those_of_the_api(books: Books) -> None:
+    """Two and seven of RunPod's B300 at 6.50."""
+    rows = books.panel("Cheapest setup of each model")
+    shown = {row["model"]: (row["provider"], row["GPU"], int(row["GPUs"]), usd(row["per hour"]), row["fresh"]) for row in rows}
+    told = {
+        model["model"]: (setup["offer"]["provider"], setup["gpu"], setup["gpu_count_rented"], usd(setup["usd_per_hour"]), "true")
+        for model in books.models
+        for setup in [model["setup"]]
+    }
+    assert shown == told
+    assert {model: price for model, (_, _, _, price, _) in shown.items()} == {"kimi-k3.1-pro": Decimal("45.5"), "muse-spark-open": 13}
+    assert {usd(row["per month of 730 h"] - row["per hour"] * 730) for row in rows} == {0}
+
+
+def test_the_newest_answer_is_that_of_the_api(books: Books) -> None:
+    newest: dict[str, dict[str, Any]] = {}
+    for row in books.panel("Answers over time"):
+        newest.setdefault(row["model"], row)
+    for model in books.models:
+        row = newest[model["model"]]
+        assert (row["verdict"], usd(row["rent per hour"])) == (model["verdict"]["answer"], usd(model["setup"]["usd_per_hour"]))
+        assert usd(row["workload at the API"]) == usd(model["rate"]["usd_per_month"])
+
+
+def test_a_month_is_counted_by_the_hours_that_both_bills_were_known(books: Books) -> None:
+    """A few seconds of one month (or of two, at midnight of the first): both columns stand in the ratio of the bills."""
+    rows = books.panel("What each month would have cost")
+    assert {row["model"] for row in rows} == {model["model"] for model in books.models}
+    assert all(0 <= Decimal(row["hours known"]) < 1 for row in rows)

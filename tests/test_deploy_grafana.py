@@ -281,7 +281,7 @@ RULES: list[tuple[Rule, Callable[[Json], Any]]] = [
 
 def test_a_value_in_a_statement_is_quoted() -> None:
     board = copy.deepcopy(DASHBOARDS[FINANCE])
-    target = targets(board)[0]
+    target = next(one for one in targets(board) if "${gpu:sqlstring}" in one["rawSql"])
     target["rawSql"] = target["rawSql"].replace("${gpu:sqlstring}", "'$gpu'")
     assert unfit_variables(board) == ["gpu is not quoted"]
 

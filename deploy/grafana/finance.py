@@ -27,8 +27,55 @@ def finance() -> Json:
         description="Offers, what a month of them costs, price changes and what the book stands on, from the SQL views of the database.",
         links=links(UID),
         variables=[metrics_variable(), database, *choices],
-        rows=[(10, [cheapest()]), (9, [months(), tiers()]), (9, [history()]), (9, [changes(), coverage()])],
+        rows=[
+            (7, [setups()]),
+            (8, [monthly(), decisions()]),
+            (10, [cheapest()]),
+            (9, [months(), tiers()]),
+            (9, [history()]),
+            (9, [changes(), coverage()]),
+        ],
     )
+
+
+def setups() -> Panel:
+    """The winner of each model."""
+    statement = """
+        select model, workload, policy, provider, sku, region, gpu as "GPU", gpu_count::text as "GPUs", weight_format as "format", tier,
+            usd_per_hour as "per hour", usd_per_month as "per month of 730 h", fresh::text as "fresh",
+            to_char(decided_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI') as "since, UTC"
+        from v_cheapest order by model, workload, policy
+    """
+    about = "The cheapest buyable setup that holds each model, since when it has been, and whether its price is within its age limit."
+    return sql_table("Cheapest setup of each model", about, statement, "currencyUSD", sorted_by="model")
+
+
+def monthly() -> Panel:
+    """What each month would have cost either way."""
+    statement = """
+        select to_char(month, 'YYYY-MM') as "month", model, workload, policy, round(hours, 1)::text as "hours known",
+            round(self_host_usd, 2) as "on rented GPUs", round(api_usd, 2) as "at the API"
+        from v_monthly_cost order by month desc, model, workload, policy
+    """
+    about = (
+        "The workload on as many of each hour's cheapest setup as serve it, and at its cheapest API, over the hours of the month in which "
+        "both were known. No invoice: what one would have paid."
+    )
+    return sql_table("What each month would have cost", about, statement, "currencyUSD", sorted_by="month")
+
+
+def decisions() -> Panel:
+    """How the answer moved."""
+    statement = """
+        select to_char(decided_from at time zone 'UTC', 'YYYY-MM-DD HH24:MI') as "from, UTC", model, verdict,
+            provider || ' ' || gpu_count || ' x ' || gpu as "setup", usd_per_hour as "rent per hour", api_provider as "API at",
+            api_usd_per_month as "workload at the API", self_host_usd_per_month as "on rented GPUs",
+            round(break_even_tokens / 1e9, 1)::text || ' billion' as "break-even, tokens per month"
+        from v_breakeven where decided_from <= $__timeTo() and coalesce(decided_to, $__timeTo()) >= $__timeFrom()
+        order by decided_from desc, model limit 200
+    """
+    about = "Every answer that held in the time range, the newest 200: the verdict, the setup, and both bills of the workload's month."
+    return sql_table("Answers over time", about, statement, "currencyUSD", sorted_by="from, UTC")
 
 
 def cheapest() -> Panel:

@@ -71,7 +71,7 @@ def snapshot_of(series: int) -> Snapshot:
             valid_from=NOW, seen_at=NOW,
         )  # fmt: skip
         entries.append(Listed(value=rate, origin="bench", fresh=True, imported=False))
-    book = Book(at=NOW, offers=(), price_lists=tuple(entries), exchange=Exchange({}, {}), unpriced={})
+    book = Book(at=NOW, offers=(), price_lists=tuple(entries), exchange=Exchange({}, {}), unpriced={}, known=NOW)
     return Snapshot(at=NOW, book=book, answers=(), sources=())
 
 
