@@ -44,7 +44,8 @@ lock: ## resolve requirements.lock and extras.lock again (LOCK_ARGS=--upgrade fo
 	@PYTHON="$(PYTHON)" sh .ci/lock $(LOCK_ARGS)
 
 bench: $(READY) ## run the benchmarks of tests/bench, one after the other
-	@for script in tests/bench/*.py; do $(BIN)/python "$$script" || exit 1; done
+	@missed=""; for script in tests/bench/*.py; do echo "$$script"; $(BIN)/python "$$script" || missed="$$missed $$script"; done; \
+	test -z "$$missed" || { echo "goals missed:$$missed"; exit 1; }
 
 clean: ## remove the environment, caches and build results
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

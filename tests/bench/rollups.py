@@ -1,6 +1,6 @@
-"""The daily minimum of a GPU over a year: read from the rollups, beside carrying every point forward, as a ratio.
+"""The daily minimum of a GPU over months: read from the rollups, beside carrying every point forward, as a ratio.
 
-    python tests/bench/rollups.py [--offers 30000] [--days 365] [--rounds 7]    (--short: 3,000 offers, 20 days)
+    python tests/bench/rollups.py [--offers 30000] [--days 90] [--rounds 7]    (--short: 3,000 offers, 20 days)
 
 The plain way reads all points of the GPU's machines of eight on demand from SQLite and carries each price to the next point, so that a
 price that did not change that day counts too. Fails where a day differs, or below 30.
@@ -45,7 +45,7 @@ where o.gpu = ? and o.gpu_count = ? and o.tier = ? order by p.offer_id, p.at
 def main() -> int:
     """Prints both times and the ratio; 1 where the goal is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    for name, default in (("offers", 30_000), ("days", 365), ("rounds", 7)):
+    for name, default in (("offers", 30_000), ("days", 90), ("rounds", 7)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--short", action="store_true")
     asked = parser.parse_args()
