@@ -30,7 +30,7 @@ from tracker.decisions import keep_decisions
 from tracker.exchange import store_rates
 from tracker.recompute import Sizer
 from tracker.rollup.offers import counts, per_gpu
-from tracker.rollup.read import cheapest_days, gpu_days
+from tracker.rollup.read import cheapest_days, gpu_days, least_days
 from tracker.rollup.run import DAY, GROUP, MODEL, roll_up
 from tracker.rollup.spans import lower_median, merged, within, without
 from tracker.rows import OfferRow, to_ms
@@ -236,6 +236,7 @@ def test_days_are_read_in_dollars_of_the_day_from_the_source_that_is_believed(db
     roll_up(db, world.config.sources, hour(48))
     with reading(db) as connection:
         days = gpu_days(connection, "test-141", 1, "on_demand", hour(0).date(), hour(48).date())
+        least = least_days(connection, "test-141", 1, "on_demand", hour(0).date(), hour(48).date())
     shown = [(found.day, found.provider, found.source, found.least, found.held_hours) for found in days]
     first, second = hour(0).date(), hour(24).date()
     assert shown == [
@@ -245,6 +246,7 @@ def test_days_are_read_in_dollars_of_the_day_from_the_source_that_is_believed(db
         (second, "other", "book:page", Decimal("2.44"), Decimal(16 * MS + 1) / MS),
     ]
     assert [(found.day, found.provider) for found in cheapest_days(days)] == [(first, "other"), (second, "euro-cloud")]
+    assert least == [(first, Decimal("2.44")), (second, Decimal("2.4"))]
 
 
 def test_a_command_works_them_out(tmp_path: Path) -> None:

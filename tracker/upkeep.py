@@ -36,4 +36,4 @@ def schedule_upkeep(
             trouble.met(error)
 
     first = datetime.now(scheduler.timezone) + timedelta(seconds=FIRST_S)
-    scheduler.add_job(keep, "interval", id="upkeep", seconds=EVERY_S, next_run_time=first, executor="clock")
+    scheduler.add_job(keep, "interval", id="upkeep", seconds=EVERY_S, next_run_time=first)

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from threading import Event
+from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 from sqlmodel import SQLModel
@@ -39,7 +41,8 @@ LATE_MS = 15 * 60 * 1000  # what another process may still store with a time bef
 def roll_up(db: Engine, sources: Mapping[str, Source], now: datetime, *, rebuild: bool = False, stop: Event | None = None) -> int:
     """Bring every rollup up to ``now``; ``rebuild``: all of them anew. Returns the number of rows worked out.
 
-    One transaction is some days of one source, so that sweeps wait little; ``stop`` ends it after one of them.
+    Some days of a source are worked out, then written in a transaction of their own, so that sweeps wait little; after one ``stop``
+    ends it.
     """
     with reading(db) as connection:
         known = connection.execute(select(OFFER.c.source).distinct().order_by(OFFER.c.source)).scalars().all()
@@ -47,10 +50,12 @@ def roll_up(db: Engine, sources: Mapping[str, Source], now: datetime, *, rebuild
     for source in (name for name in known if name in sources or name.startswith(IMPORTED)):
         anew, done = rebuild, False
         while not done and not (stop is not None and stop.is_set()):
+            with reading(db) as connection:
+                work = _work_out(connection, source, _limit(sources, source), to_ms(now), anew)
             with writing(db) as connection:
                 serialize(connection, f"rollup {source}")
-                rows, done = _source(connection, source, _limit(sources, source), to_ms(now), anew)
-            anew, written = False, written + rows
+                kept = _keep(connection, source, work)
+            written, done, anew = written + kept, work.state["until"] == to_ms(now), False
     with writing(db) as connection:
         serialize(connection, "rollup models")
         return written + _models(connection, sources, to_ms(now), rebuild)
@@ -67,22 +72,45 @@ def pruned_before(connection: Connection) -> int:
     return 0 if found is None else -(-int(found) // DAY_MS)
 
 
-def _source(connection: Connection, source: str, limit: int | None, now: int, anew: bool) -> tuple[int, bool]:
-    """Work out the next days; returns the number of rows, and whether those were the last ones."""
-    state = connection.execute(select(STATE).where(STATE.c.source == source)).first()
-    if anew or state is None or state.basis != _basis(connection, source, limit, state.offer):
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Days of a source as they are now, from ``first`` on, and the states before and after."""
+
+    first: int
+    figures: Mapping[tuple[Group, int], Figures]
+    before: Mapping[str, Any] | None
+    state: Mapping[str, Any]
+
+
+def _work_out(connection: Connection, source: str, limit: int | None, now: int, anew: bool) -> _Work:
+    """The next days that something changed. Nothing is written, and nobody waits."""
+    state = _state(connection, source)
+    if anew or state is None or state["basis"] != _basis(connection, source, limit, state["offer"]):
         first = _first_day(connection, source)
     else:
-        first = min(state.until - LATE_MS, _oldest_since(connection, source, state.sweep), now - LATE_MS) // DAY_MS
+        first = min(state["until"] - LATE_MS, _oldest_since(connection, source, state["sweep"]), now - LATE_MS) // DAY_MS
     first = max(first, pruned_before(connection))
     last = min(first + SPAN_DAYS - 1, now // DAY_MS)
-    mine = DAY.c.group_id.in_(select(GROUP.c.id).where(GROUP.c.source == source))
-    connection.execute(delete(DAY).where(mine, DAY.c.day >= first))
-    rows = _store(connection, source, source_days(connection, source, limit, first, last, now))
+    figures = source_days(connection, source, limit, first, last, now)
     newest = connection.scalar(select(func.max(OFFER.c.id)).where(OFFER.c.source == source)) or 0
-    until = min(now, (last + 1) * DAY_MS)
-    _note(connection, source, until, newest, _basis(connection, source, limit, newest))
-    return rows, until == now
+    sweep = connection.scalar(select(func.max(SWEEP.c.id)).where(SWEEP.c.source == source)) or 0
+    after = {"until": min(now, (last + 1) * DAY_MS), "sweep": sweep, "offer": newest, "basis": _basis(connection, source, limit, newest)}
+    return _Work(first, figures, state, after)
+
+
+def _keep(connection: Connection, source: str, work: _Work) -> int:
+    """Write the days; returns how many. Where another process was faster, its days stay and the next run goes on from them."""
+    if _state(connection, source) != work.before:
+        return 0
+    mine = DAY.c.group_id.in_(select(GROUP.c.id).where(GROUP.c.source == source))
+    connection.execute(delete(DAY).where(mine, DAY.c.day >= work.first))
+    _note(connection, source, work.state)
+    return _store(connection, source, work.figures)
+
+
+def _state(connection: Connection, source: str) -> dict[str, Any] | None:
+    found = connection.execute(select(STATE).where(STATE.c.source == source)).mappings().first()
+    return None if found is None else dict(found)
 
 
 def _basis(connection: Connection, source: str, limit: int | None, newest_offer: int) -> str:
@@ -130,11 +158,9 @@ def _groups(connection: Connection, source: str, wanted: set[Group]) -> dict[Gro
     return known
 
 
-def _note(connection: Connection, source: str, until: int, offer: int, basis: str) -> None:
-    sweep = connection.scalar(select(func.max(SWEEP.c.id)).where(SWEEP.c.source == source)) or 0
-    row = {"until": until, "sweep": sweep, "offer": offer, "basis": basis}
-    if connection.execute(update(STATE).where(STATE.c.source == source).values(**row)).rowcount == 0:
-        connection.execute(insert(STATE).values(source=source, **row))
+def _note(connection: Connection, source: str, state: Mapping[str, Any]) -> None:
+    if connection.execute(update(STATE).where(STATE.c.source == source).values(**state)).rowcount == 0:
+        connection.execute(insert(STATE).values(source=source, **state))
 
 
 # --- models ---------------------------------------------------------------------------------------------------------------
@@ -147,7 +173,7 @@ def _models(connection: Connection, sources: Mapping[str, Source], now: int, reb
     for subject in subjects(connection):
         first = first_decision(connection, subject) if until is None else min(until, now) // DAY_MS - 1
         written += _model(connection, sources, subject, max(first, pruned_before(connection)), now)
-    _note(connection, MODELS, now, 0, "")
+    _note(connection, MODELS, {"until": now, "sweep": 0, "offer": 0, "basis": ""})
     return written
 
 

@@ -1,0 +1,74 @@
+"""What the daemon does for the book itself now and then."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from apscheduler.schedulers.background import BackgroundScheduler
+from databases import BOTH, new_book, opened
+from histories import hour
+from small_world import offer, small_world, sweep
+from sqlalchemy import Engine, func, select
+
+from tracker.config import RetentionSettings
+from tracker.database import reading
+from tracker.faults import Trouble
+from tracker.listing import SWEEP
+from tracker.rollup.run import DAY
+from tracker.upkeep import schedule_upkeep
+from tracker.world import World
+
+
+@pytest.fixture(params=BOTH)
+def db(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    yield from opened(new_book(request, request.param))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    found = small_world(tmp_path / "small")
+    settings = found.settings.model_copy(update={"retention": RetentionSettings(sweeps_days=1)})  # 181 days: the guard looks back
+    return replace(found, config=replace(found.config, settings=settings))
+
+
+def count(db: Engine, table: object) -> int:
+    with reading(db) as connection:
+        return connection.scalar(select(func.count()).select_from(table)) or 0  # type: ignore[call-overload, no-any-return]
+
+
+def test_days_are_rolled_up_every_hour_and_what_is_old_goes_once_a_day(db: Engine, world: World) -> None:
+    for number in range(0, 48, 4):
+        sweep(db, "rents", hour(number), offer("3"))
+    clock = [hour(46)]
+    said: list[str] = []
+    scheduler, stop = BackgroundScheduler(timezone=UTC), threading.Event()
+    schedule_upkeep(scheduler, db, world, lambda: clock[0], Trouble(say=said.append), stop)
+    (job,) = scheduler.get_jobs()
+    assert job.trigger.interval == timedelta(hours=1)
+    job.func()
+    assert (count(db, DAY), count(db, SWEEP)) == (2, 12)
+    clock[0] = hour(46) + timedelta(days=182)  # 47 h lies 181 days back then: ten of twelve sweeps are older and not needed
+    job.func()
+    assert count(db, SWEEP) == 3
+    sweep(db, "rents", clock[0], offer("3"))
+    clock[0] += timedelta(hours=1)
+    job.func()
+    assert (count(db, DAY), count(db, SWEEP)) == (3, 4)
+    assert said == []
+
+
+def test_a_database_that_fails_is_told_and_tried_again(db: Engine, world: World) -> None:
+    said: list[str] = []
+    scheduler = BackgroundScheduler(timezone=UTC)
+    schedule_upkeep(scheduler, db, world, lambda: datetime(2026, 11, 5, tzinfo=UTC), Trouble(say=said.append), threading.Event())
+    with db.begin() as connection:
+        DAY.drop(connection)
+    sweep(db, "rents", hour(0), offer("3"))
+    (job,) = scheduler.get_jobs()
+    job.func()
+    assert len(said) == 1
