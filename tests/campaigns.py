@@ -126,7 +126,12 @@ class Campaign:
         return outcome
 
     def _is_right(self, key: tuple[str, ...], price: Any) -> bool:
-        """A price as it was; under a name nobody saw before, the price of the same GPUs or of the same model as it was."""
+        """A price as it was; under a name nobody saw before, the price of the same GPUs or of the same model as it was.
+
+        A slice is ranked nowhere.
+        """
+        if len(key) > 8 and price[3]:
+            return True
         if key in self.before:
             return bool(self.before[key] == price) or _less_known(self.before[key], price)
         thing = key[4:6] if len(key) > 8 else key[3:4]

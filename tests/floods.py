@@ -56,8 +56,8 @@ BODIES: dict[str, Callable[[], bytes]] = {
     "entities": laughs,
     "nested": lambda: b"[" * 10 * MIB,
     "number": lambda: b'{"data": ' + b"9" * 10 * MIB + b"}",
-    "tags": lambda: b"<html><table>" + b"<tr><td>" * 500_000,
-    "deep tags": lambda: b"<html><table>" + b"<tr><td colspan=999>" * 40_000,
+    "tags": lambda: b"<html><table>" + b"<tr><td>" * 60_000,
+    "deep tags": lambda: b"<html><table>" + b"<tr><td colspan=999>" * 5_000,
 }
 FAULTS = ("bomb:2048", "flood:500", "drip:0.05", "drip-head:0.05", "hang", "truncate", "html", *BODIES)
 

@@ -36,6 +36,13 @@ def test_the_same_figure_in_another_currency_waits_for_a_second_source(watched: 
     assert watched.states() == [("pending", "USD of book:list is EUR at the same figure")]
 
 
+def test_two_price_lists_of_a_provider_may_have_the_same_figure(watched: Watched) -> None:
+    """OVHcloud's lists in euros and in dollars."""
+    watched.sweep(0, offer("98.32", currency="EUR", **NODE), source="azure")
+    watched.sweep(0, offer("98.32", **NODE), source="gpuhunt")
+    assert watched.states() == []
+
+
 def test_another_figure_in_another_currency_is_another_price(watched: Watched, db: Engine) -> None:
     book(db, offer("98.32", **NODE))
     watched.sweep(0, offer("84.61", currency="EUR", **NODE), source="azure")

@@ -29,9 +29,13 @@ def imported_twin(elsewhere: Elsewhere, row: Row) -> Row | None:
 
 
 def relabelled(elsewhere: Elsewhere, row: Row) -> Doubt | None:
-    """The very same thing at the same figure in another currency: the label moved, not the price."""
+    """The very same thing at the same figure in another currency: the label moved, not the price.
+
+    Of rents only imported ones say so: a provider may ask the same figure in the money of each of its price lists.
+    """
     for told in elsewhere.told:
-        same = not told.own and not told.waiting and told.row.currency != row.currency and same_thing(told.row, row)
+        speaks = told.source.startswith(IMPORTED) or (not isinstance(row, OfferRow) and not told.own and not told.waiting)
+        same = speaks and told.row.currency != row.currency and same_thing(told.row, row)
         if same and close(prices_of(told.row), prices_of(row), elsewhere.settings.tolerance):
             return Doubt(f"{told.row.currency} of {told.source} is {row.currency} at the same figure", SOURCE)
     return None
