@@ -34,11 +34,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from engine.rates import TOKEN_KINDS, TokenPrices, TokenRate  # noqa: E402
 from tracker.book import Book, Listed  # noqa: E402
+from tracker.database import open_database  # noqa: E402
 from tracker.exchange import Exchange  # noqa: E402
 from tracker.exposition import Renderer, assemble  # noqa: E402
+from tracker.faults import Trouble  # noqa: E402
 from tracker.metrics import families  # noqa: E402
+from tracker.paths import config_dir  # noqa: E402
 from tracker.snapshot import Snapshot  # noqa: E402
 from tracker.web.app import make_app  # noqa: E402
+from tracker.world import load_world  # noqa: E402
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
 ACCEPT = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5"
@@ -138,7 +142,10 @@ def ours(series: int, ready: Any) -> None:
     """The daemon's web server, as the daemon starts it."""
 
     class Served:
-        snapshot = snapshot_of(series)
+        snapshot, world, db, trouble = snapshot_of(series), load_world(config_dir()), open_database("sqlite://"), Trouble()
+
+        def now(self) -> datetime:
+            return NOW
 
     bound = socket.create_server(("127.0.0.1", 0), backlog=128)
     ready.send(bound.getsockname()[1])
