@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+import socket
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from upstream import Upstream
 from worlds import runpod_answer, serve_market, write_user_config
 
 from scrapers import runpod
+from tracker.daemon import listen
 
 pytestmark = pytest.mark.loopback
 KILLS = 50
@@ -174,3 +176,11 @@ def test_metrics_of_the_api_are_the_numbers_of_the_command_line(upstream: Upstre
         daemon.stop()
     (line,) = [x for x in text.splitlines() if x.startswith('breakeven_best_setup_usd_per_hour{model="muse-spark-open"')]
     assert float(line.split()[-1]) == float(shown["setup"]["usd_per_hour"])
+
+
+def test_small_answers_do_not_wait_for_the_reader_s_acknowledgement() -> None:
+    """asyncio switches Nagle's algorithm off on accepted sockets that say they are TCP; others hold a body back for 40 ms."""
+    with listen("127.0.0.1", 0) as bound, socket.create_connection(bound.getsockname()):
+        accepted, _ = bound.accept()
+        with accepted:
+            assert accepted.proto == socket.IPPROTO_TCP

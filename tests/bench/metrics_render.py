@@ -34,6 +34,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from engine.rates import TOKEN_KINDS, TokenPrices, TokenRate  # noqa: E402
 from tracker.book import Book, Listed  # noqa: E402
+from tracker.daemon import listen  # noqa: E402
 from tracker.database import open_database  # noqa: E402
 from tracker.exchange import Exchange  # noqa: E402
 from tracker.exposition import Renderer, assemble  # noqa: E402
@@ -147,7 +148,7 @@ def ours(series: int, ready: Any) -> None:
         def now(self) -> datetime:
             return NOW
 
-    bound = socket.create_server(("127.0.0.1", 0), backlog=128)
+    bound = listen("127.0.0.1", 0)
     ready.send(bound.getsockname()[1])
     uvicorn.Server(uvicorn.Config(make_app(Served()), log_config=None, access_log=False, lifespan="off")).run(sockets=[bound])  # type: ignore[arg-type]
 
