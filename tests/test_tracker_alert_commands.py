@@ -22,7 +22,7 @@ from watching import CHEAPER, HOOK, STALE, Watch, watch_with
 from tracker.alerting.backtest import Missed, backtest, summary
 from tracker.alerting.counts import alert_counts
 from tracker.alerting.decisions import retry
-from tracker.alerting.ledger import DELIVERY
+from tracker.alerting.ledger import ALERT, DELIVERY, message_of
 from tracker.alerting.replay import read_past, snapshots
 from tracker.alerting.rules import Priced
 from tracker.cli import session as sessions
@@ -73,7 +73,7 @@ def test_a_dead_letter_is_shown_and_can_be_sent_again(shell: Watch) -> None:
         connection.execute(update(DELIVERY).values(state="failed", attempts=8, last_error="answered 500"))
     assert "DEAD LETTER, breakeven alerts retry sends it again; 8 attempts; answered 500" in run(shell, "list").text
     with reading(shell.db) as connection:
-        assert alert_counts(connection).failed == 1
+        assert alert_counts(connection, ()).failed == 1
     assert "1 dead letter back in the outbox" in run(shell, "retry").text
     assert [(row["state"], row["attempts"]) for row in shell.deliveries()] == [("stored", 0)]
     with writing(shell.db) as connection:
@@ -106,6 +106,24 @@ def test_a_muted_rule_is_silent_until_it_is_not(shell: Watch) -> None:
     assert len(shell.look("1.50")) == 1
     told = run(shell, "mute", "cheeper").err.strip()
     assert told == "breakeven: no rule named 'cheeper' (did you mean cheaper?); alerts.toml has cheaper, stale"
+
+
+def test_a_message_for_a_route_that_is_off_is_shown_as_such(shell: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BREAKEVEN_WEBHOOK_URL")
+    assert "to webhook: waits, and its route is off; 0 attempts" in run(shell, "list").text
+    assert run(shell, "list", "--json").json["counts"]["waiting"] == 0
+
+
+def test_an_alert_of_the_first_version_has_no_title_and_is_shown_by_its_text(shell: Watch) -> None:
+    with writing(shell.db) as connection:
+        connection.execute(update(ALERT).values(body='{"text": "old news"}'))
+    assert run(shell, "ack", "1", "--by", "ann").text == "1: old news: acknowledged"
+    assert message_of(shell.told()[0])["title"] == "old news"  # type: ignore[arg-type]
+
+
+def test_a_test_is_sent_now_or_not_at_all(shell: Watch) -> None:
+    done = breakeven("--at", "2026-11-02T12:00", "alerts", "test", at=shell.at)
+    assert (done.code, done.err.strip()) == (1, "breakeven: --at is for looking back; this command knows only how things are now")
 
 
 @pytest.mark.loopback

@@ -15,8 +15,13 @@ from small_world import T0, rate
 from sqlalchemy import Engine
 from watching import CHEAPER, HOOK, SECOND, STALE, Watch, watch_with
 
+from tracker.alerting import decisions
+from tracker.alerting.alertmanager import due
 from tracker.alerting.hours import day_start, hold_until, is_quiet, next_digest, quiet_until
 from tracker.alerting.rules import Delivery
+from tracker.clock import mend_future, newest_sweep
+from tracker.database import reading, writing
+from tracker.rows import to_ms
 
 PARIS = Delivery(time_zone="Europe/Paris", quiet_hours="22:00-07:00", digest_at="08:00")
 minutes = st.integers(min_value=0, max_value=366 * 24 * 60)
@@ -288,3 +293,63 @@ def test_a_token_price_that_is_back_by_the_morning_is_no_message(make: Callable[
         watch.look(rate(input="2", cache_read="0.2", output=price), source="tokens")
     assert [body["new_per_mtok"] for body in watch.bodies()] == [{"output": "8"}] * 2
     assert [row["alert_id"] for row in watch.deliveries()] == [2]
+
+
+def test_what_waits_is_not_sent_while_its_rule_is_muted_and_is_afterwards(make: Callable[..., Watch]) -> None:
+    watch = make(ONCE + '[delivery]\nquiet_hours = "22:00-07:00"\n')
+    watch.at, watch.minutes = at("2026-11-02T22:00"), 60
+    for price in ("2.00", "1.00"):
+        watch.look(price)
+    with writing(watch.db) as connection:
+        decisions.silence(connection, "cheaper", "", "ann", watch.at)
+    for _ in range(40):
+        watch.look("1.00")
+    assert sent(watch) == []
+    with writing(watch.db) as connection:
+        decisions.lift(connection, "cheaper")
+    watch.look("1.00")
+    assert sent(watch) == HALF
+
+
+def a_year_ahead(watch: Watch) -> datetime:
+    """$2.00 is seen, then $1.00 with a clock that is a year ahead, which is set right; and when that is."""
+    watch.look("2.00")
+    right = watch.at + timedelta(minutes=5)
+    with writing(watch.db) as connection:
+        before = newest_sweep(connection)
+    watch.wait(days=365)
+    watch.look("1.00")
+    watch.at = right
+    with writing(watch.db) as connection:
+        assert mend_future(connection, to_ms(right), before) == 1
+    watch.judge()
+    return right
+
+
+def test_what_a_clock_a_year_ahead_holds_back_is_sent_when_it_is_set_right(make: Callable[..., Watch]) -> None:
+    watch = make(ONCE + 'digest = true\n[delivery]\ndigest_at = "08:00"\n')
+    a_year_ahead(watch)
+    assert sent(watch) == HALF
+
+
+def test_what_a_clock_a_year_ahead_told_is_over_when_it_is_set_right(make: Callable[..., Watch]) -> None:
+    watch = make(ONCE + "[delivery]\nmax_per_day = 1\n")
+    right = a_year_ahead(watch)
+    assert [row["over_at"] for row in watch.told()] == [right]
+    watch.look("0.50")
+    assert len(sent(watch)) == 2  # and it is none of today's
+
+
+def test_each_alert_of_a_digest_goes_where_the_digest_goes(make: Callable[..., Watch], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BREAKEVEN_ALERTMANAGER_URL", "http://127.0.0.1:9")
+    rules = ONCE + 'digest = true\n[rules.drop]\nkind = "price_drop"\ngpus = ["test-141"]\npercent = 10\nsweeps = 1\ndigest = true\n'
+    watch = make(rules.replace("digest = true", 'digest = true\nroutes = ["webhook", "one"]') + MANAGERS)
+    watch.minutes = 60
+    for price in ("2.00", *["1.00"] * 24):
+        watch.look(price)
+    assert sent(watch) == ["2 alerts"] * 2
+    with reading(watch.db) as connection:
+        assert [len(due(connection, route, watch.at)) for route in ("one", "two")] == [2, 0]
+
+
+MANAGERS = '[routes.one]\nkind = "alertmanager"\n[routes.two]\nkind = "alertmanager"\n'

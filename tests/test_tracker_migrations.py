@@ -81,6 +81,22 @@ def test_data_of_the_first_schema_is_there_after_the_upgrade_and_after_the_way_b
         assert connection.execute(text("select key, delivery, attempts, last_error from alert")).all() == [("k", "stored", 3, "x")]
 
 
+def test_an_alert_that_had_nowhere_to_go_is_sent_to_nobody_after_the_upgrade(empty: Engine) -> None:
+    command.upgrade(alembic_config(empty), "0005")
+    with writing(empty) as connection:
+        for key, attempts in (("never", 0), ("tried", 3)):
+            alert = (
+                "insert into alert (key, kind, subject, fired_at, body, delivery, attempts, last_error) "
+                f"values ('{key}', 'cheaper_setup', 's', '2026-01-29 12:00:00', '{{}}', 'stored', {attempts}, '')"
+            )
+            connection.execute(text(alert))
+    migrate(empty)
+    kept = "select a.key from alert_delivery d join alert a on a.id = d.alert_id"
+    with reading(empty) as connection:
+        assert connection.execute(text(kept)).scalars().all() == ["tried"]
+        assert connection.execute(text("select key from alert order by id")).scalars().all() == ["never", "tried"]
+
+
 def test_data_of_the_second_schema_is_there_after_the_upgrade_and_after_the_way_back(empty: Engine) -> None:
     config = alembic_config(empty)
     command.upgrade(config, "0002")

@@ -203,6 +203,13 @@ class Mailbox:
     mails: list[tuple[list[str], EmailMessage]] = field(default_factory=list)
     users: list[str] = field(default_factory=list)
     refuses: str = ""
+    unknown: str = ""
+
+    async def handle_RCPT(self, server: Any, session: Any, envelope: Any, address: str, options: list[str]) -> str:
+        if address == self.unknown:
+            return "550 no such user"
+        envelope.rcpt_tos.append(address)
+        return "250 known"
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
         if self.refuses:
@@ -311,6 +318,19 @@ def test_a_mail_server_that_refuses_or_is_not_there_is_a_fault(managed: Watch, m
     assert send(mail_sender(route.model_copy(update={"port": 9})), managed).startswith("ConnectionRefusedError")
 
 
+@pytest.mark.loopback
+def test_one_person_the_server_refuses_makes_no_second_mail_for_the_others(
+    managed: Watch, mailbox: Mailbox, plain_server: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    fired(managed)
+    mailbox.unknown = "b@x.example"
+    route = Email(host="127.0.0.1", port=plain_server, security="none", to=("a@x.example", "b@x.example"))
+    assert send(mail_sender(route), managed) == ""
+    assert [people for people, _ in mailbox.mails] == [["a@x.example"]]
+    assert "went out by mail, but not to b@x.example: the server refuses them" in caplog.text
+    assert send(mail_sender(route.model_copy(update={"to": ("b@x.example",)})), managed).startswith("SMTPRecipientsRefused")
+
+
 def test_mail_is_off_until_somebody_is_to_get_it() -> None:
     assert Email().off_reason == "host and to are not stated"
     assert Email(host="h", to=("a@x.example",)).off_reason == ""
@@ -346,6 +366,27 @@ def test_apprise_channels(managed: Watch, upstream: Upstream, monkeypatch: pytes
     body = upstream.asked("/one")[0].json()
     assert (body["title"], body["type"]) == ("large-60b: $1.80/h instead of $2.00/h", "success")
     assert body["message"].startswith("cheaper setup for large-60b")
+
+
+@library_s_own
+@pytest.mark.loopback
+def test_a_channel_that_is_away_is_tried_again_without_the_others(
+    db: Engine, tmp_path: Path, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("apprise")
+    upstream.add("/one", b"", method="POST")
+    upstream.add("/two", b"", method="POST", faults=["status:500"])
+    host = upstream.url.removeprefix("http://")
+    monkeypatch.setenv("BREAKEVEN_APPRISE_URLS", f"json://{host}/one json://{host}/two")
+    watch = fired(watch_with(db, tmp_path, CHEAPER + '[routes.chat]\nkind = "apprise"\n'))
+    with httpx.Client() as client:
+        assert watch.desk.outbox.deliver(client) == 1
+        watch.wait(seconds=30)
+        assert watch.desk.outbox.deliver(client) == 1
+    assert [(row["route"], row["state"], row["attempts"]) for row in watch.deliveries()] == [
+        ("chat#1", "delivered", 1), ("chat#2", "delivered", 2),
+    ]  # fmt: skip
+    assert (len(upstream.asked("/one")), len(upstream.asked("/two"))) == (1, 2)
 
 
 @library_s_own

@@ -56,12 +56,19 @@ def alert(db: Engine, key: str, at: datetime, **routes: str) -> None:
 
 
 def test_what_waits_what_was_given_up_and_since_when(db: Engine, world: World) -> None:
-    watcher = Watcher(db, Jobs(), Trouble())
+    watcher = Watcher(db, Jobs(), Trouble(), ("webhook", "mail"))
     assert (look(db, world, watcher).waiting, look(db, world, watcher).oldest_waiting) == (0, None)
     for number, state in enumerate(("stored", "failed", "stored", "delivered")):
         alert(db, f"a{number}", T0 - timedelta(hours=number), webhook=state, mail="stored" if number == 0 else "delivered")
     found = look(db, world, watcher)
     assert (found.waiting, found.failed, found.oldest_waiting) == (3, 1, T0 - timedelta(hours=2))
+
+
+def test_what_is_for_a_route_that_is_off_does_not_wait(db: Engine, world: World) -> None:
+    alert(db, "a", T0 - timedelta(days=90), webhook="stored", mail="failed")
+    alert(db, "b", T0, mail="stored")
+    found = look(db, world, Watcher(db, Jobs(), Trouble(), ("mail",)))
+    assert (found.waiting, found.failed, found.oldest_waiting) == (1, 1, T0)
 
 
 def test_the_size_is_that_of_the_file(db: Engine, world: World, tmp_path: Path) -> None:

@@ -102,6 +102,20 @@ def test_a_failure_is_noted_and_tried_again_when_its_pause_is_over(
 
 
 @pytest.mark.loopback
+def test_a_message_of_a_clock_that_was_ahead_is_sent_now_and_its_pauses_count_from_now(
+    stored: Watch, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream.add("/hook", b"", method="POST", faults=["status:503"])
+    box = outbox(stored, monkeypatch, f"{upstream.url}/hook")
+    stored.at -= timedelta(days=365)
+    assert deliver(box) == 0
+    stored.at += timedelta(seconds=29)
+    assert (deliver(box), len(upstream.seen)) == (0, 1)
+    stored.at += timedelta(seconds=1)
+    assert (deliver(box), len(upstream.seen)) == (1, 2)
+
+
+@pytest.mark.loopback
 def test_after_eight_attempts_over_an_hour_it_is_given_up_and_stays_visible(
     stored: Watch, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,7 +126,7 @@ class Daemon:
             executors={"default": ThreadPoolExecutor(WORKERS), "clock": ThreadPoolExecutor(2)},
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
-        self._watcher = Watcher(db, self.scheduler, self.trouble)
+        self._watcher = Watcher(db, self.scheduler, self.trouble, self.alerts.outbox.names)
         self._listener = Listener(db, self.turns.owner, self.refresh, self.stop, say)
         self._server: uvicorn.Server | None = None
         self._web: threading.Thread | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +23,8 @@ PROCESS = ("cpu_seconds", "resident_memory_bytes", "start_time_seconds", "open_f
 class Watcher:
     """Looks at the parts of a running daemon."""
 
-    def __init__(self, db: Engine, scheduler: Any, trouble: Trouble) -> None:
-        self._db, self._scheduler, self._trouble = db, scheduler, trouble
+    def __init__(self, db: Engine, scheduler: Any, trouble: Trouble, ways: Collection[str] = ()) -> None:
+        self._db, self._scheduler, self._trouble, self._ways = db, scheduler, trouble, ways
         self._missed = 0
         self._process = ProcessCollector(registry=None)
         scheduler.add_listener(self._miss, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
@@ -39,7 +39,7 @@ class Watcher:
         )
         try:
             with reading(self._db) as connection:
-                seen = replace(seen, database_bytes=database_bytes(connection), **messages(connection))
+                seen = replace(seen, database_bytes=database_bytes(connection), **messages(connection, self._ways))
         except SQLAlchemyError:  # whoever read the book just before has said what is wrong
             return replace(snapshot, vitals=seen)
         return replace(snapshot, vitals=seen)
@@ -60,9 +60,9 @@ def database_bytes(connection: Connection) -> int:
     return int(pages) * int(size)
 
 
-def messages(connection: Connection) -> dict[str, Any]:
-    """Deliveries that wait and that were given up, since when the oldest waits, and the active alerts."""
-    found = alert_counts(connection)
+def messages(connection: Connection, ways: Collection[str]) -> dict[str, Any]:
+    """Deliveries that wait for a route that is on and that were given up, since when the oldest waits, and the active alerts."""
+    found = alert_counts(connection, ways)
     return {
         "waiting": found.waiting, "failed": found.failed, "oldest_waiting": found.oldest_waiting, "alerts": active_alerts(connection),
     }  # fmt: skip

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, RowMapping, and_, or_, select
 from tracker.alerting.ledger import ALERT, DELIVERY, TEST, message_of
 from tracker.alerting.routes import AlertmanagerRoute, secret
 from tracker.alerting.webhook import post
+from tracker.leases import SKEW
 from tracker.plain import plain
 
 PATH = "/api/v2/alerts"
@@ -66,9 +67,10 @@ def pushed(message: Mapping[str, Any], ends_at: datetime) -> dict[str, Any]:
 
 def due(connection: Connection, route: str, now: datetime) -> list[dict[str, Any]]:
     """What is to be pushed now: active alerts of the route, and those that ended a short while ago. Of one subject the newest."""
-    ended = or_(ALERT.c.over_at > now - CLOSING, ALERT.c.acked_at > now - CLOSING)
+    ended = or_(*(and_(column > now - CLOSING, column <= now + SKEW) for column in (ALERT.c.over_at, ALERT.c.acked_at)))
     wanted = or_(and_(ALERT.c.over_at.is_(None), ALERT.c.acked_at.is_(None)), ended)
-    told = or_(ALERT.c.digest != "", ALERT.c.id.in_(select(DELIVERY.c.alert_id).where(DELIVERY.c.route == route)))
+    sent = select(ALERT.c.id, ALERT.c.key).join(DELIVERY, DELIVERY.c.alert_id == ALERT.c.id).where(DELIVERY.c.route == route).subquery()
+    told = or_(ALERT.c.id.in_(select(sent.c.id)), ALERT.c.digest.in_(select(sent.c.key)))  # by itself, or in a digest
     query = select(ALERT).where(wanted, told, ALERT.c.held_until.is_(None), ALERT.c.kind.not_in(("digest", TEST))).order_by(ALERT.c.id)
     newest = {(row["rule"], row["subject"]): row for row in connection.execute(query).mappings()}
     return [pushed(message_of(row), _end(row, now)) for row in newest.values()]

@@ -23,10 +23,11 @@ class NoApprise(BreakevenError):
 
 @dataclass(frozen=True, slots=True)
 class ChannelSender:
-    """Tells all addresses of one variable."""
+    """Tells all addresses of one variable; ``each`` one of them, so that one that is away is tried again without the others."""
 
     variable: str
     apprise: Any  # the library's own collection of services, untyped
+    each: tuple[ChannelSender, ...] = ()
 
     def send(self, client: httpx.Client, message: Mapping[str, Any], now: datetime) -> str:
         """What went wrong; empty when every service took it."""
@@ -43,8 +44,10 @@ def channel_sender(route: Channels) -> ChannelSender:
     except ModuleNotFoundError as error:
         raise NoApprise(f"{route.url_env} is set and Apprise is not installed: pip install 'breakeven[channels]'") from error
     logging.getLogger("apprise").setLevel(logging.CRITICAL)  # what it cannot use it logs whole
-    services = library.Apprise()
+    services, each = library.Apprise(), []
     for number, address in enumerate(secret(route.url_env).split(), 1):
-        if not services.add(address):
+        one = library.Apprise()
+        if not (one.add(address) and services.add(address)):
             raise BreakevenError(f"{route.url_env}: address {number} is none that Apprise knows")
-    return ChannelSender(route.url_env, services)
+        each.append(ChannelSender(route.url_env, one))
+    return ChannelSender(route.url_env, services, tuple(each))

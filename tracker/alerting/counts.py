@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, or_, select
 
 from tracker.alerting.ledger import DELIVERED, DELIVERY, FAILED, STORED
 
@@ -20,9 +21,10 @@ class AlertCounts:
     delivered: int
 
 
-def alert_counts(connection: Connection) -> AlertCounts:
-    """The counts of this moment."""
+def alert_counts(connection: Connection, ways: Collection[str]) -> AlertCounts:
+    """The counts of this moment. What is for a route that is off does not wait: nobody will send it."""
     query = select(DELIVERY.c.state, func.count(), func.min(DELIVERY.c.created_at)).group_by(DELIVERY.c.state)
+    query = query.where(or_(DELIVERY.c.state != STORED, DELIVERY.c.route.in_(ways)))
     found = {state: (count, oldest) for state, count, oldest in connection.execute(query)}
     waiting, oldest = found.get(STORED, (0, None))
     failed, delivered = (found.get(state, (0, None))[0] for state in (FAILED, DELIVERED))

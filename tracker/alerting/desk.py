@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import Connection, Engine
 
 from tracker.alerting.hearing import hear, over_unseen, question_of
-from tracker.alerting.ledger import end, held_back, release, silences, store
+from tracker.alerting.ledger import end, held_back, is_silent, release, silences, store
 from tracker.alerting.message import Alarm, alarm_of
 from tracker.alerting.outbox import Outbox
 from tracker.alerting.state import is_late, load_states, save_states
@@ -37,7 +37,7 @@ class AlertDesk:
         with writing(self.db) as connection:
             serialize(connection, "alerts")  # of two that see the same fall, the second waits and finds it told
             found = self._found(connection, snapshot)
-            release(connection, self.world, snapshot.at)
+            release(connection, self.world, self.outbox.ways, snapshot.at)
         for alarm in found:
             log.warning("%s", alarm.text)
         self.outbox.wake()
@@ -51,7 +51,7 @@ class AlertDesk:
         states = {key: still_news(state, held, now) for key, state in before.items()}
         view = View(snapshot=snapshot, states=states, started_at=self.started_at, question=question_of(self.world))
         after, seen, told = dict(states), set(), []
-        for found in hear(rules, view, now, lambda rule, subject: _is_silent(quiet, rule, subject)):
+        for found in hear(rules, view, now, lambda rule, subject: is_silent(quiet, rule, subject)):
             heard = since_last_sent(found, held)
             key = (heard.seen.rule, heard.seen.subject)
             seen.add(key)
@@ -65,12 +65,8 @@ class AlertDesk:
             after[key] = unsaid(ended) if states[key].active in held else ended
         save_states(connection, before, after, now)
         many = len(told) > self.world.alerts.delivery.bundle_above
-        return [alarm for alarm in told if store(connection, alarm, self.world.alerts, now, bundle=many)]
+        return [alarm for alarm in told if store(connection, alarm, self.world.alerts, self.outbox.ways, now, bundle=many)]
 
     def close(self) -> None:
         """Stop sending; what is unsent stays in the database."""
         self.outbox.close()
-
-
-def _is_silent(quiet: list[tuple[str, str]], rule: str, subject: str) -> bool:
-    return any(r in ("", rule) and s in ("", subject) for r, s in quiet)

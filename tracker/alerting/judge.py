@@ -195,15 +195,17 @@ def _ended(terms: Terms, state: State, seen: Seen, now: datetime) -> tuple[State
         return state, ""
     if still_true(terms, state.told_from, state.told_way, seen.prices) if terms.tells else seen.label in ("", state.told_way):
         return replace(state, fading=0, faded=None), ""
-    if state.faded is None or seen.seen_at > state.faded:
+    if state.faded is None or seen.seen_at > state.faded or state.faded > now + AHEAD:
         state = replace(state, fading=state.fading + 1, faded=seen.seen_at)
     return (replace(state, active="", fading=0, faded=None), state.active) if state.fading >= terms.sweeps else (state, "")
 
 
 def is_old(terms: Terms, state: State, now: datetime) -> bool:
-    """Whether a message is no longer news."""
+    """Whether a message is no longer news, or was told by a clock that was far ahead."""
+    if terms.lasting or state.told_at is None:
+        return False
     news_at = state.news_at or state.told_at
-    return not terms.lasting and news_at is not None and now >= news_at + terms.active
+    return now >= news_at + terms.active or min(news_at, state.told_at) > now + AHEAD
 
 
 def key_of(seen: Seen, now: datetime) -> str:

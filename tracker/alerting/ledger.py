@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, update
 from sqlmodel import SQLModel
 
 from tracker.alerting.hours import day_start, hold_until
 from tracker.alerting.message import Alarm, digest, message_id
 from tracker.alerting.rules import AlertConfig
+from tracker.leases import SKEW
 from tracker.plain import plain
 from tracker.points import insert_new
 from tracker.world import World
 
 _TABLES = SQLModel.metadata.tables
 ALERT, DELIVERY, SILENCE = _TABLES["alert"], _TABLES["alert_delivery"], _TABLES["alert_silence"]
+Ways = Mapping[str, Sequence[str]]  # of each route that is on, the names its deliveries are kept under
 STORED, DELIVERED, FAILED = "stored", "delivered", "failed"
 TEST = "test"  # kind of a message that only tries a route
 
 
-def store(connection: Connection, alarm: Alarm, config: AlertConfig, now: datetime, *, bundle: bool = False) -> bool:
+def store(connection: Connection, alarm: Alarm, config: AlertConfig, ways: Ways, now: datetime, *, bundle: bool = False) -> bool:
     """Keep an alarm, and send it or hold it back; False when it was told before. ``bundle``: for the next release, with others."""
     held = hold_until(
-        config.delivery, now, digest=alarm.digest, urgent=alarm.urgent, told_today=_told_since(connection, day_start(config.delivery, now))
+        config.delivery,
+        now,
+        digest=alarm.digest,
+        urgent=alarm.urgent,
+        told_today=_told_since(connection, day_start(config.delivery, now), now),
     )
     held = now if held is None and bundle else held
     row = {
@@ -37,7 +43,7 @@ def store(connection: Connection, alarm: Alarm, config: AlertConfig, now: dateti
     if connection.execute(insert_new(connection, ALERT).values(**row).execution_options(preserve_rowcount=True)).rowcount == 0:
         return False
     if held is None:
-        send(connection, alarm.key, routes_of(config, alarm.routes), now)
+        send(connection, alarm.key, wanted(ways, alarm.routes), now)
     return True
 
 
@@ -47,22 +53,22 @@ def body_of(alarm: Alarm) -> dict[str, Any]:
     return body
 
 
-def routes_of(config: AlertConfig, wanted: Sequence[str] = ()) -> list[str]:
-    """The routes that are on, of those that are wanted; none wanted is all."""
-    return [name for name, route in config.routes.items() if (not wanted or name in wanted) and not route.off_reason]
+def wanted(ways: Ways, routes: Sequence[str] = ()) -> list[str]:
+    """The ways of those routes; none named is all."""
+    return [way for route, found in ways.items() if not routes or route in routes for way in found]
 
 
-def send(connection: Connection, key: str, routes: Iterable[str], now: datetime) -> None:
-    """Put an alert into the outbox of each route."""
+def send(connection: Connection, key: str, ways: Iterable[str], now: datetime) -> None:
+    """Put an alert into the outbox, once for each way."""
     (id_,) = connection.execute(select(ALERT.c.id).where(ALERT.c.key == key)).one()
-    for route in routes:
-        row = {"alert_id": id_, "route": route, "state": STORED, "attempts": 0, "created_at": now, "last_error": ""}
+    for way in ways:
+        row = {"alert_id": id_, "route": way, "state": STORED, "attempts": 0, "created_at": now, "last_error": ""}
         connection.execute(insert_new(connection, DELIVERY).values(**row))
 
 
-def _told_since(connection: Connection, since: datetime) -> int:
+def _told_since(connection: Connection, since: datetime, now: datetime) -> int:
     """Alerts that went out one by one since then."""
-    query = select(func.count()).where(ALERT.c.fired_at >= since, ALERT.c.held_until.is_(None), ALERT.c.digest == "")
+    query = select(func.count()).where(ALERT.c.fired_at.between(since, now + SKEW), ALERT.c.held_until.is_(None), ALERT.c.digest == "")
     return connection.scalar(query.where(ALERT.c.kind.not_in(("digest", TEST)))) or 0
 
 
@@ -71,10 +77,15 @@ def end(connection: Connection, key: str, now: datetime) -> None:
     connection.execute(update(ALERT).where(ALERT.c.key == key, ALERT.c.over_at.is_(None)).values(over_at=now))
 
 
-def release(connection: Connection, world: World, now: datetime) -> None:
-    """Send what was held back until now: one alert by itself, several as a digest. What is over by now is not sent."""
-    config = world.alerts
-    due = connection.execute(select(ALERT).where(ALERT.c.held_until <= now).order_by(ALERT.c.id)).mappings().all()
+def release(connection: Connection, world: World, ways: Ways, now: datetime) -> None:
+    """Send what was held back until now: one alert by itself, several as a digest. What is over by now is not sent.
+
+    What somebody silenced meanwhile goes on waiting. The times of a clock that was far ahead are not waited for.
+    """
+    config, quiet = world.alerts, silences(connection, now)
+    waited = or_(ALERT.c.held_until <= now, and_(ALERT.c.held_until.is_not(None), ALERT.c.fired_at > now + SKEW))
+    found = connection.execute(select(ALERT).where(waited).order_by(ALERT.c.id)).mappings().all()
+    due = [row for row in found if row["over_at"] or row["acked_at"] or not is_silent(quiet, row["rule"], row["subject"])]
     groups: dict[tuple[str, ...], list[RowMapping]] = {}
     for row in due:
         if row["over_at"] is None and row["acked_at"] is None:
@@ -86,7 +97,7 @@ def release(connection: Connection, world: World, now: datetime) -> None:
             key = f"digest@{message_id(' '.join(row['key'] for row in rows))}"
             _store_digest(connection, digest([message_of(row) for row in rows], key, world, routes), now)
             connection.execute(update(ALERT).where(ALERT.c.id.in_([row["id"] for row in rows])).values(digest=key))
-        send(connection, key, routes_of(config, routes), now)
+        send(connection, key, wanted(ways, routes), now)
     if due:
         connection.execute(update(ALERT).where(ALERT.c.id.in_([row["id"] for row in due])).values(held_until=None))
 
@@ -100,8 +111,14 @@ def message_of(row: RowMapping) -> dict[str, Any]:
     """The whole message of a stored alert, as it is sent."""
     return {
         "type": f"alert.{row['kind']}", "id": message_id(row["key"]), "key": row["key"], "rule": row["rule"], "kind": row["kind"],
-        "subject": row["subject"], "fired_at": plain(row["fired_at"]), **json.loads(row["body"]),
+        "subject": row["subject"], "fired_at": plain(row["fired_at"]), **said(row),
     }  # fmt: skip
+
+
+def said(row: RowMapping) -> dict[str, Any]:
+    """What a stored alert says. Those of the first version had no title."""
+    body: dict[str, Any] = json.loads(row["body"])
+    return {"title": str(body.get("text", "")), "text": ""} | body
 
 
 def held_back(connection: Connection) -> dict[str, datetime]:
@@ -114,3 +131,8 @@ def silences(connection: Connection, now: datetime) -> list[tuple[str, str]]:
     """Rule and subject of what nobody is told of now; an empty one stands for all."""
     query = select(SILENCE.c.rule, SILENCE.c.subject).where(SILENCE.c.until.is_(None) | (SILENCE.c.until > now))
     return [(rule, subject) for rule, subject in connection.execute(query)]
+
+
+def is_silent(quiet: Iterable[tuple[str, str]], rule: str, subject: str) -> bool:
+    """Whether one of those silences is of the rule and subject."""
+    return any(r in ("", rule) and s in ("", subject) for r, s in quiet)

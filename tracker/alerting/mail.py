@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import smtplib
 import ssl
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ import httpx
 from scrapers.redact import redact
 from tracker.alerting.routes import Email, secret
 
+log = logging.getLogger("breakeven.alerts")
+
 SKIPPED = ("title", "text", "type", "id", "key", "rule", "kind", "subject", "fired_at", "page_url", "alerts")
 
 
@@ -30,7 +33,7 @@ class MailSender:
     trust: ssl.SSLContext
 
     def send(self, client: httpx.Client, message: Mapping[str, Any], now: datetime) -> str:
-        """What went wrong; empty when the server took it for everybody."""
+        """What went wrong; empty when the server took it for anybody: they must not get it again, whoever else does not."""
         try:
             with self._connect() as server:
                 if self.user:
@@ -38,7 +41,9 @@ class MailSender:
                 refused = server.send_message(mail(message, self.route, now))
         except (smtplib.SMTPException, OSError, ValueError) as error:  # ValueError: what cannot be an address or a header
             return redact(f"{type(error).__name__}: {error}", (self.password, self.user))
-        return f"refused for {len(refused)} of {len(self.route.to)} people" if refused else ""
+        if refused:
+            log.warning("%s went out by mail, but not to %s: the server refuses them", message["id"], ", ".join(refused))
+        return ""
 
     def _connect(self) -> smtplib.SMTP:
         route = self.route

@@ -13,7 +13,7 @@ import httpx
 from sqlalchemy import Engine, RowMapping, select, update
 
 from tracker.alerting.alertmanager import AlertmanagerSender, alertmanager_sender, due
-from tracker.alerting.channels import channel_sender
+from tracker.alerting.channels import ChannelSender, channel_sender
 from tracker.alerting.ledger import ALERT, DELIVERED, DELIVERY, FAILED, STORED, message_of
 from tracker.alerting.mail import mail_sender
 from tracker.alerting.routes import AlertmanagerRoute, Channels, Email, Route, Webhook
@@ -21,7 +21,7 @@ from tracker.alerting.rules import AlertConfig
 from tracker.alerting.webhook import webhook_sender
 from tracker.attempt import attempt
 from tracker.database import reading, writing
-from tracker.leases import database_time
+from tracker.leases import SKEW, database_time
 
 log = logging.getLogger("breakeven.alerts")
 
@@ -58,12 +58,27 @@ class Outbox:
         self._now = now
         self._retry_s = retry_s
         self._routes = {name: route for name, route in config.routes.items() if not route.off_reason}
-        self._senders = {name: make_sender(route) for name, route in self._routes.items()}
+        self._senders: dict[str, Sender] = {}
+        self.ways: dict[str, tuple[str, ...]] = {}
+        for name, route in self._routes.items():
+            self._add(name, make_sender(route))
         self._faults: dict[str, str] = {}  # of what is renewed
         self._renewed_at: datetime | None = None
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+
+    def _add(self, name: str, sender: Sender) -> None:
+        """A route; several channels are delivered to one by one, as ``route#number``."""
+        each = sender.each if isinstance(sender, ChannelSender) and len(sender.each) > 1 else ()
+        parts = {f"{name}#{number}": one for number, one in enumerate(each, 1)}
+        self._senders |= {name: sender, **parts}
+        self.ways[name] = tuple(parts) or (name,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What deliveries of the routes that are on are kept under, those of before there were several included."""
+        return tuple(self._senders)
 
     def start(self) -> None:
         """Begin sending, if there is somewhere to send to."""
@@ -137,16 +152,21 @@ class Outbox:
         with writing(self._db) as connection:
             found = connection.execute(same.with_for_update(skip_locked=True)).first()
             now = database_time(connection, self._now())
-            span = timedelta(seconds=CLAIM_S + self._routes[row["route"]].timeout_s)
+            span = timedelta(seconds=CLAIM_S + self._routes[row["route"].partition("#")[0]].timeout_s)
             if found is None or (found.claimed_until is not None and now < found.claimed_until <= now + span):
                 return False
-            connection.execute(update(DELIVERY).where(_is(row)).values(claimed_until=now + span))
+            begun = {"created_at": self._now()} if self._is_ahead(row) else {}
+            connection.execute(update(DELIVERY).where(_is(row)).values(claimed_until=now + span, **begun))
             return True
 
     def _is_due(self, row: RowMapping) -> bool:
         """Whether the pause after the last attempt is over: 30 s, 60 s, 120 s ... counted from the first on."""
         pauses = self._retry_s * (2 ** row["attempts"] - 1)
-        return bool(self._now() >= row["created_at"] + timedelta(seconds=pauses))
+        return self._is_ahead(row) or bool(self._now() >= row["created_at"] + timedelta(seconds=pauses))
+
+    def _is_ahead(self, row: RowMapping) -> bool:
+        """Whether a clock that was far ahead put it there: its pauses count from now on."""
+        return bool(row["created_at"] > self._now() + SKEW)
 
     def _send(self, client: httpx.Client, row: RowMapping) -> bool:
         fault = _told(attempt(lambda: self._senders[row["route"]].send(client, message_of(row), self._now())))

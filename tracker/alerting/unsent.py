@@ -7,14 +7,17 @@ from dataclasses import replace
 from datetime import datetime
 
 from tracker.alerting.hearing import Heard
-from tracker.alerting.judge import Ruling, State, way_of
+from tracker.alerting.judge import AHEAD, Ruling, State, way_of
 
 Held = Mapping[str, datetime]
 
 
 def still_news(state: State, held: Held, now: datetime) -> State:
     """A message that waits is news until it is sent, and from then on for as long as one that did not have to wait."""
-    return replace(state, news_at=max(held[state.active], now)) if state.active in held else state
+    if state.active not in held:
+        return state
+    ahead = state.told_at is not None and state.told_at > now + AHEAD
+    return replace(state, news_at=now if ahead else max(held[state.active], now))
 
 
 def since_last_sent(heard: Heard, held: Held) -> Heard:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -13,7 +12,7 @@ from sqlalchemy import RowMapping
 
 from tracker.alerting import decisions
 from tracker.alerting.counts import alert_counts
-from tracker.alerting.ledger import FAILED
+from tracker.alerting.ledger import FAILED, said
 from tracker.alerting.outbox import make_sender
 from tracker.alerting.trial import trial_message
 from tracker.cli.alert_replay import known_rule, run_backtest
@@ -46,7 +45,8 @@ def list_active(as_json: Json = False) -> None:
     here = session()
     with reading(here.db) as connection:
         active, quiet = decisions.active(connection, here.now), decisions.silent(connection, here.now)
-        waiting, counts = decisions.undelivered(connection), alert_counts(connection)
+        waiting = decisions.undelivered(connection)
+        counts = alert_counts(connection, {row["route"] for row in waiting if _is_on(here, row)})
     routes = {name: route.off_reason or "on" for name, route in here.world.alerts.routes.items()}
     if as_json:
         print_json({
@@ -61,8 +61,14 @@ def list_active(as_json: Json = False) -> None:
     for name, reason in routes.items():
         say(f"route {name}: {reason}")
     for row in waiting:
-        word = "DEAD LETTER, breakeven alerts retry sends it again" if row["state"] == FAILED else "waits"
+        word = "waits" if _is_on(here, row) else "waits, and its route is off"
+        word = "DEAD LETTER, breakeven alerts retry sends it again" if row["state"] == FAILED else word
         say(f"{row['key']} to {row['route']}: {word}; {row['attempts']} attempts; {row['last_error'] or 'not tried yet'}")
+
+
+def _is_on(here: Session, delivery: RowMapping) -> bool:
+    route = here.world.alerts.routes.get(delivery["route"].partition("#")[0])
+    return route is not None and not route.off_reason
 
 
 def history(
@@ -96,8 +102,7 @@ def _state(row: RowMapping) -> str:
 
 
 def _body(row: RowMapping) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(row["body"])
-    return found
+    return said(row)
 
 
 def _facts(row: RowMapping) -> dict[str, Any]:
@@ -178,7 +183,7 @@ def test(
     route: Annotated[str, typer.Option("--route", help="Only this one; default: all that are on.")] = "", as_json: Json = False
 ) -> None:  # fmt: skip
     """Send a message marked as a test to the routes, now, and say what came back. Exit code 1 when one did not take it."""
-    here = session()
+    here = session(only_now=True)
     routes = here.world.alerts.routes
     if route and route not in routes:
         raise UnknownName(f"no route named {route!r}{did_you_mean(route, routes)}; alerts.toml has {', '.join(routes)}")

@@ -54,14 +54,16 @@ def stand_at(text: str) -> None:
     _AT.set(text)
 
 
-def session(*, writes: bool = False) -> Session:
+def session(*, writes: bool = False, only_now: bool = False) -> Session:
     """Configuration, book, and the time --at names; the book is made, with the embedded prices in it, if there is none yet.
 
-    A command that ``writes`` does so now: it refuses --at.
+    A command that ``writes`` does so now, and one that looks ``only_now`` keeps no history: both refuse --at.
     """
     found, now, at = world(), utc_now(), _AT.get()
     if at and writes:
         raise BreakevenError("--at is for looking back; this command changes the book, and can do so only now")
+    if at and only_now:
+        raise BreakevenError("--at is for looking back; this command knows only how things are now")
     here = Session(world=found, db=open_book(found, data_dir(), now), now=past_moment(at, now, "--at") if at else now)
     if at:
         _tell_hindsight(here)
