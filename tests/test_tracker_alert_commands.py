@@ -24,6 +24,7 @@ from tracker.alerting.counts import alert_counts
 from tracker.alerting.decisions import retry
 from tracker.alerting.ledger import ALERT, DELIVERY, message_of
 from tracker.alerting.replay import read_past, snapshots
+from tracker.alerting.routes import Email
 from tracker.alerting.rules import Priced
 from tracker.cli import session as sessions
 from tracker.database import reading, writing
@@ -136,6 +137,13 @@ def test_a_test_is_really_sent(shell: Watch, upstream: Upstream, monkeypatch: py
     assert (done.code, done.json) == (0, [{"route": "webhook", "taken": True, "answer": "taken"}])
     assert [seen.json()["text"][:6] for seen in upstream.seen] == ["[test]", "[test]"]
     assert len(shell.told()) == 1  # it is no alert
+
+
+def test_an_address_nobody_can_have_is_told_in_a_line(shell: Watch) -> None:
+    mail = Email(host="127.0.0.1", port=9, security="none", to=("a@x..example",))
+    shell.world = replace(shell.world, alerts=replace(shell.world.alerts, routes={"mail": mail}))
+    done = run(shell, "test")
+    assert (done.code, done.text, done.err) == (1, "mail: unexpected HeaderParseError", "")
 
 
 def test_a_route_that_is_off_says_why(shell: Watch, monkeypatch: pytest.MonkeyPatch) -> None:

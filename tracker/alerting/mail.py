@@ -35,10 +35,11 @@ class MailSender:
     def send(self, client: httpx.Client, message: Mapping[str, Any], now: datetime) -> str:
         """What went wrong; empty when the server took it for anybody: they must not get it again, whoever else does not."""
         try:
+            text = mail(message, self.route, now)
             with self._connect() as server:
                 if self.user:
                     server.login(self.user, self.password)
-                refused = server.send_message(mail(message, self.route, now))
+                refused = server.send_message(text)
         except (smtplib.SMTPException, OSError, ValueError) as error:  # ValueError: what cannot be an address or a header
             return redact(f"{type(error).__name__}: {error}", (self.password, self.user))
         if refused:

@@ -169,7 +169,7 @@ class Outbox:
         return bool(row["created_at"] > self._now() + SKEW)
 
     def _send(self, client: httpx.Client, row: RowMapping) -> bool:
-        fault = _told(attempt(lambda: self._senders[row["route"]].send(client, message_of(row), self._now())))
+        fault = tried(self._senders[row["route"]], client, message_of(row), self._now())
         self._note(row, fault)
         return not fault
 
@@ -183,6 +183,11 @@ class Outbox:
         if fault:
             words = (row["key"], row["route"], attempts, MAX_ATTEMPTS, fault)
             log.warning("alert %s was not taken by %s (attempt %d of %d): %s", *words)
+
+
+def tried(sender: Sender, client: httpx.Client, message: Mapping[str, Any], now: datetime) -> str:
+    """What went wrong with a message, whatever it was; empty when it was taken."""
+    return _told(attempt(lambda: sender.send(client, message, now)))
 
 
 def _told(answer: str | Exception) -> str:

@@ -13,7 +13,7 @@ from sqlalchemy import RowMapping
 from tracker.alerting import decisions
 from tracker.alerting.counts import alert_counts
 from tracker.alerting.ledger import FAILED, said
-from tracker.alerting.outbox import make_sender
+from tracker.alerting.outbox import make_sender, tried
 from tracker.alerting.trial import trial_message
 from tracker.cli.alert_replay import known_rule, run_backtest
 from tracker.cli.session import Json, Session, print_json, print_table, say, session
@@ -207,4 +207,4 @@ def _try(here: Session, name: str, message: dict[str, Any]) -> str:
     if route.off_reason:
         return f"off: {route.off_reason}"
     with httpx.Client(trust_env=False) as client:
-        return make_sender(route).send(client, message, here.now)
+        return tried(make_sender(route), client, message, here.now)
