@@ -174,7 +174,8 @@ class Exchange:
 
     def _read(self, response: httpx.Response, lines: Lines | None) -> Answer:
         answer = Answer(status=response.status_code, headers={name.lower(): value for name, value in response.headers.items()})
-        if answer.status == 429 or answer.status >= 500:
+        is_replaced = answer.status == 404 and lines is not None  # a file this large is gone for the moments of its upload
+        if answer.status == 429 or answer.status >= 500 or is_replaced:
             wait_s = retry_after_s(answer.headers.get("retry-after", ""), self._now())
             raise _MayPass(status_text(answer), status=answer.status, wait_s=wait_s)
         if answer.status == 304:

@@ -121,6 +121,17 @@ def test_a_file_that_ends_early_is_asked_again_and_never_half_a_page() -> None:
     assert len(asked) == 2
 
 
+def test_a_file_that_is_gone_for_moments_is_asked_for_again() -> None:
+    """As AWS's index is while a new one is laid in its place; a page of another kind that is not there is not asked for twice."""
+    answers = [httpx.Response(404), httpx.Response(200, stream=Chunks([FILE])), httpx.Response(404)]
+
+    with client(lambda _: answers.pop(0)) as source:
+        assert source.get_lines("/offers.csv", FILTER).body == KEPT
+        with pytest.raises(FetchError, match="HTTP 404 Not Found; check base_url"):
+            source.get("/offers.csv")
+    assert answers == []
+
+
 @pytest.mark.loopback
 @pytest.mark.parametrize("compress", [False, True])
 def test_over_a_real_connection(upstream: Upstream, compress: bool) -> None:
