@@ -22,12 +22,12 @@ from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, Page, Row, Scrap
 from scrapers.http import HostGate
 from tracker.book import Book, read_book
 from tracker.bookstore import import_book
-from tracker.catalogue_gpus import GpuName
-from tracker.catalogue_models import ModelAlias
 from tracker.collect import Collector, keep, read_rows
 from tracker.config import Source
 from tracker.database import migrate, open_database, reading, writing
 from tracker.exchange import FX, load_shipped, store_rates
+from tracker.facts.gpus import GpuName
+from tracker.facts.models import ModelAlias
 from tracker.paths import config_dir
 from tracker.store import SweepReport
 from tracker.world import World, load_world

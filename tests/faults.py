@@ -14,8 +14,8 @@ from guarded import Watched
 from sqlalchemy import Engine
 
 from scrapers.contract import GpuQuote, Page, Row, Skipped
-from tracker.catalogue import Catalogue, load_catalogue
 from tracker.database import migrate, open_database
+from tracker.facts.catalogue import Catalogue, load_catalogue
 from tracker.paths import config_dir
 
 T0 = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)

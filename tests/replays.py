@@ -25,11 +25,11 @@ from scrapers import genai_prices, litellm
 from scrapers.contract import GpuQuote, LayoutChanged, Page, Row, TokenQuote
 from scrapers.http import HostGate
 from tracker.book import Book, read_book
-from tracker.catalogue_models import ModelAlias
 from tracker.collect import Collector, keep, read_rows
 from tracker.config import Source, SourceSettings
 from tracker.database import migrate, open_database, reading, writing
 from tracker.exchange import FX, load_shipped
+from tracker.facts.models import ModelAlias
 from tracker.listing import OFFERS, RATES, known_prices, load_known, prices_of
 from tracker.paths import config_dir
 from tracker.rows import identity

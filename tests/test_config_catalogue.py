@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from engine.facts import PRECEDENCE
-from tracker.catalogue import Catalogue, load_catalogue
-from tracker.catalogue_schema import Basis
-from tracker.catalogue_throughput import COLUMNS, load_points
-from tracker.catalogue_toml import CHOOSABLE
 from tracker.errors import ConfigError
+from tracker.facts.catalogue import Catalogue, load_catalogue
+from tracker.facts.schema import Basis
+from tracker.facts.throughput import COLUMNS, load_points
+from tracker.facts.toml import CHOOSABLE
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = ROOT / "config"

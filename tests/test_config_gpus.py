@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.facts import spread
-from tracker.catalogue import ANY, Catalogue, load_catalogue
+from tracker.facts.catalogue import ANY, Catalogue, load_catalogue
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = ROOT / "config"

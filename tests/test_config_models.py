@@ -17,8 +17,8 @@ from engine.models import LayerGroup, ModelSpec
 from engine.params import params_from_config
 from engine.policies import STUDIOTV
 from engine.sizing import Need, smallest_fit
-from tracker.catalogue import Catalogue, load_catalogue
-from tracker.catalogue_models import missing_facts
+from tracker.facts.catalogue import Catalogue, load_catalogue
+from tracker.facts.models import missing_facts
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = ROOT / "config"

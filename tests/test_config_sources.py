@@ -15,8 +15,8 @@ import pytest
 
 import scrapers
 from scrapers.contract import GpuQuote, Page, TokenQuote
-from tracker.catalogue import Catalogue, load_catalogue
 from tracker.config import Source, SourceSettings, load_config
+from tracker.facts.catalogue import Catalogue, load_catalogue
 from tracker.health import off_reason
 from tracker.resolve import Refused, resolve_gpu, resolve_tokens
 from tracker.scrapers import scraper_module

@@ -33,7 +33,7 @@ from upstream import Upstream
 from worlds import runpod_answer, serve_market, write_user_config
 
 from scrapers import openrouter, runpod
-from tracker.metric_table import COUNTERS, GAUGES, PREFIX, PROCESS_COUNTERS, PROCESS_GAUGES
+from tracker.metrics.table import COUNTERS, GAUGES, PREFIX, PROCESS_COUNTERS, PROCESS_GAUGES
 
 Json = dict[str, Any]
 GRAFANA = DEPLOY / "grafana"

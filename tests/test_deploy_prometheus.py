@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from deployed import ALERTMANAGER, DEPLOY, PROMETHEUS, RULES, alert_names, hurried_rules, record_names
 
-from tracker.metric_table import COUNTERS, GAUGES, PREFIX
+from tracker.metrics.table import COUNTERS, GAUGES, PREFIX
 
 Require = Callable[[str], Path]
 TESTS = sorted((PROMETHEUS / "tests").glob("*.yml"))

@@ -27,7 +27,7 @@ from engine.counts import Layout
 from engine.facts import MissingFact
 from engine.models import LayerGroup
 from engine.sharding import layout_cache_bytes, rank_share, replication
-from tracker.catalogue import load_catalogue
+from tracker.facts.catalogue import load_catalogue
 
 CONFIG = Path(__file__).resolve().parents[1] / "config"
 MLA = LayerGroup(count=24, kind="mla", k_dim=512, v_dim=64, index_dim=128, index_scale_bytes=4)

@@ -27,11 +27,11 @@ from engine.sizing import Need, feasible_fits
 from engine.units import usd_per_month
 from engine.workloads import Workload
 from tracker.book import Book, Listed
-from tracker.catalogue import Catalogue, load_catalogue
 from tracker.exchange import exchange_of
+from tracker.facts.catalogue import Catalogue, load_catalogue
+from tracker.facts.workloads import load_providers, load_workloads, rate_policy
 from tracker.overrides import load_overrides
 from tracker.stated import with_overrides
-from tracker.workloads import load_providers, load_workloads, rate_policy
 
 D = Decimal
 CONFIG = Path(__file__).resolve().parents[1] / "config"

@@ -26,7 +26,7 @@ from engine.sizing import fit, smallest_fit
 from engine.traffic import answer_seconds, bandwidth_bytes_s, decode_ceiling_tok_s, download_seconds, weight_traffic_bytes
 from engine.units import GB, GIB, MINUTES_PER_HOUR, SECONDS_PER_HOUR, gb, gib
 from engine.weights import active_share, average_bits, checkpoint_bytes, params_16bit, stated_params, weight_bytes, weight_parts
-from tracker.catalogue import Catalogue, load_catalogue
+from tracker.facts.catalogue import Catalogue, load_catalogue
 
 D = Decimal
 CONFIG = Path(__file__).resolve().parents[1] / "config"

@@ -23,8 +23,8 @@ from engine.served import Served, rental_of, served, service_refusal, speed, wid
 from engine.setups import SetupPolicy, rank_setups
 from engine.sizing import feasible_fits
 from engine.workloads import StatedCapacity, Workload
-from tracker.catalogue import Catalogue, load_catalogue
-from tracker.workloads import load_workloads
+from tracker.facts.catalogue import Catalogue, load_catalogue
+from tracker.facts.workloads import load_workloads
 
 D = Decimal
 ROOT = Path(__file__).resolve().parents[1]

@@ -18,7 +18,7 @@ from engine.offers import GpuOffer, OfferPolicy
 from engine.policies import STUDIOTV
 from engine.setups import Ranking, SetupPolicy, market, rank_setups
 from engine.sizing import Need, feasible_fits
-from tracker.catalogue import Catalogue, load_catalogue
+from tracker.facts.catalogue import Catalogue, load_catalogue
 
 D = Decimal
 DAY = datetime(2026, 10, 16, tzinfo=UTC)

@@ -27,8 +27,8 @@ from engine.roofline import Pace, Work, pace
 from engine.speeds import Deployment, Throughput, ThroughputPoint
 from engine.throughput import ESTIMATE_ERROR, UNFITTED_ERROR, estimated_throughput, throughput
 from engine.workloads import TokenMix
-from tracker.catalogue import load_catalogue
-from tracker.catalogue_throughput import load_points
+from tracker.facts.catalogue import load_catalogue
+from tracker.facts.throughput import load_points
 
 D = Decimal
 CONFIG = Path(__file__).resolve().parents[1] / "config"

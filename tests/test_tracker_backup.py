@@ -19,8 +19,8 @@ from homes import run
 from small_world import T0, fill, offer, sweep
 from sqlalchemy import Engine
 
-from tracker.backup import BackupError, backup, restore
 from tracker.database import DatabaseProblem, alembic_config, only_daemon, open_database
+from tracker.maintenance.backup import BackupError, backup, restore
 
 HOUR = timedelta(hours=1)
 

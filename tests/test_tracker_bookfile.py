@@ -21,7 +21,7 @@ from tracker.book import read_book
 from tracker.bookfile import OFFER_COLUMNS, RATE_COLUMNS, BookFileError
 from tracker.bookstore import export_book, import_book
 from tracker.database import migrate, open_database, reading
-from tracker.metrics import families
+from tracker.metrics.families import families
 from tracker.plain import as_json
 from tracker.present import rows
 from tracker.recompute import Sizer, recompute

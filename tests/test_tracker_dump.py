@@ -23,7 +23,7 @@ from tracker.bodies import keep_bodies, zstd
 from tracker.book import read_book
 from tracker.config import BodiesSettings
 from tracker.database import open_database, reading, writing
-from tracker.dump import DumpError, dump, kind_of, load
+from tracker.maintenance.dump import DumpError, dump, kind_of, load
 from tracker.recompute import Sizer, recompute
 from tracker.store import SweepReport
 from tracker.world import World

@@ -15,8 +15,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.exposition import generate_latest as generate_open_metrics
 from prometheus_client.registry import Collector
 
-from tracker.exposition import Family, Renderer, assemble, compressed
-from tracker.negotiation import negotiate
+from tracker.metrics.exposition import Family, Renderer, assemble, compressed
+from tracker.metrics.negotiation import negotiate
 
 # --- against prometheus_client ---------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from guarded import Watched, offer
 
 from scrapers import aws, aws_spot, skypilot
 from scrapers.contract import GpuQuote
-from tracker.catalogue import Catalogue
+from tracker.facts.catalogue import Catalogue
 from tracker.resolve import Refused, resolve_gpu
 from tracker.rows import OfferRow
 

@@ -18,7 +18,7 @@ from guarded import Watched, offer
 
 from scrapers import azure
 from scrapers.contract import GpuQuote
-from tracker.catalogue import Catalogue
+from tracker.facts.catalogue import Catalogue
 
 
 def azure_item(**told: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from faults import watched as watched
 from scrapers import ovhcloud, scaleway, upcloud
 from scrapers.contract import Row
 from scrapers.exchange import retry_after_s
-from tracker.catalogue import Catalogue
+from tracker.facts.catalogue import Catalogue
 from tracker.resolve import Refused, resolve_gpu
 from tracker.rows import OfferRow
 

@@ -18,7 +18,7 @@ from guarded import Watched, offer
 from engine.offers import OfferPolicy
 from scrapers import gcp
 from scrapers.contract import GpuQuote
-from tracker.catalogue import Catalogue
+from tracker.facts.catalogue import Catalogue
 from tracker.guard.bands import parts_fault
 from tracker.resolve import Refused, resolve_gpu
 

@@ -20,7 +20,7 @@ from guarded import Watched, neighbours, offer
 from engine.offers import OfferPolicy
 from scrapers import coreweave, crusoe, gpuhunt, nebius, runpod, vast
 from scrapers.contract import GpuQuote
-from tracker.catalogue import Catalogue
+from tracker.facts.catalogue import Catalogue
 from tracker.resolve import Refused, resolve_gpu
 
 

@@ -13,7 +13,7 @@ from faults import db as db
 from faults import watched as watched
 
 from scrapers.contract import GpuQuote
-from tracker.catalogue import Catalogue
+from tracker.facts.catalogue import Catalogue
 from tracker.resolve import resolve_gpu
 from tracker.rows import OfferRow
 

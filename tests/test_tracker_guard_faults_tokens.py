@@ -23,8 +23,8 @@ from test_tracker_guard_sweeps import refused
 from scrapers import deepseek, genai_prices, litellm, models_dev, moonshot, openrouter, openrouter_endpoints
 from scrapers.contract import FxQuote, Row, TokenQuote
 from scrapers.text import price as printed_price
-from tracker.catalogue import Catalogue
 from tracker.exchange import exchange_of
+from tracker.facts.catalogue import Catalogue
 from tracker.guard.bands import rate_fault
 from tracker.guard.settings import GuardSettings
 from tracker.resolve import Refused, resolve_tokens

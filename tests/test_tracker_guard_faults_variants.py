@@ -17,7 +17,7 @@ from test_tracker_guard_faults_markets import runpod_quotes, vast_offer, vast_qu
 from engine.offers import OfferPolicy
 from scrapers import aws, aws_spot, skypilot, upcloud
 from scrapers.contract import GpuQuote
-from tracker.catalogue import Catalogue
+from tracker.facts.catalogue import Catalogue
 from tracker.resolve import Refused, resolve_gpu
 from tracker.rows import OfferRow
 

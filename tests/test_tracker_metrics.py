@@ -26,10 +26,10 @@ from tracker.book import read_book
 from tracker.collect import Collector, collect_source
 from tracker.daemon import open_book
 from tracker.database import reading
-from tracker.exposition import Form, Renderer, assemble
 from tracker.health import source_health
-from tracker.metric_table import COUNTERS, GAUGES, PREFIX, PROCESS_COUNTERS, PROCESS_GAUGES
-from tracker.metrics import families
+from tracker.metrics.exposition import Form, Renderer, assemble
+from tracker.metrics.families import families
+from tracker.metrics.table import COUNTERS, GAUGES, PREFIX, PROCESS_COUNTERS, PROCESS_GAUGES
 from tracker.paths import config_dir
 from tracker.recompute import Sizer, of_book, recompute
 from tracker.snapshot import Snapshot

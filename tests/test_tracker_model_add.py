@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.models import LayerGroup, ModelSpec
-from tracker.catalogue import load_catalogue
 from tracker.errors import ConfigError
-from tracker.model_add import Given, new_model, write_model
+from tracker.facts.catalogue import load_catalogue
+from tracker.facts.model_add import Given, new_model, write_model
 
 CONFIG = Path(__file__).resolve().parents[1] / "config"
 DAY = date(2026, 11, 29)

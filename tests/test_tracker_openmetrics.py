@@ -19,9 +19,9 @@ from sqlalchemy import Engine
 
 from tracker.exports.openmetrics import write_openmetrics
 from tracker.exports.past import KNOWN_THEN, Steps
-from tracker.exposition import Renderer, assemble
-from tracker.metric_table import COUNTERS, GAUGES, PREFIX
-from tracker.metrics import families
+from tracker.metrics.exposition import Renderer, assemble
+from tracker.metrics.families import families
+from tracker.metrics.table import COUNTERS, GAUGES, PREFIX
 from tracker.moments import NoSuchTime
 from tracker.recompute import Sizer, recompute
 from tracker.world import World

@@ -27,11 +27,11 @@ from tracker.database import reading
 from tracker.decided import course
 from tracker.decisions import keep_decisions
 from tracker.listing import OFFER_POINT, RATE_POINT, SWEEP, UNSEEN
+from tracker.maintenance.retention import horizons, prune, take_away
+from tracker.maintenance.stats import book_size, vacuum
 from tracker.recompute import Sizer
-from tracker.retention import horizons, prune, take_away
 from tracker.rollup.run import DAY, roll_up
 from tracker.rows import to_ms
-from tracker.storage import book_size, vacuum
 from tracker.timeline import changes
 from tracker.world import World
 

@@ -19,8 +19,8 @@ from tracker.config import RetentionSettings
 from tracker.database import reading
 from tracker.faults import Trouble
 from tracker.listing import SWEEP
+from tracker.maintenance.upkeep import schedule_upkeep
 from tracker.rollup.run import DAY
-from tracker.upkeep import schedule_upkeep
 from tracker.world import World
 
 

@@ -20,9 +20,9 @@ from sqlalchemy.exc import OperationalError
 from tracker.alerting.ledger import ALERT, DELIVERY
 from tracker.database import writing
 from tracker.faults import Trouble
+from tracker.metrics.vitals import Watcher
 from tracker.recompute import Sizer, recompute
 from tracker.snapshot import Vitals
-from tracker.vitals import Watcher
 from tracker.world import World
 
 

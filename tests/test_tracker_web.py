@@ -24,7 +24,7 @@ from worlds import serve_market, write_user_config
 
 from tracker.database import writing
 from tracker.faults import Trouble
-from tracker.metrics import families
+from tracker.metrics.families import families
 from tracker.present import age
 from tracker.recompute import Sizer, recompute
 from tracker.snapshot import Snapshot

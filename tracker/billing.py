@@ -12,7 +12,7 @@ from engine.rate_choice import RateChoice, RateRanking, UnrankedRate, cheapest_r
 from engine.rates import TokenRate
 from engine.workloads import Workload
 from tracker.book import Book
-from tracker.workloads import rate_policy
+from tracker.facts.workloads import rate_policy
 from tracker.world import World
 
 

@@ -35,14 +35,14 @@ from tracker.faults import CLOCK, READS, Trouble
 from tracker.health import off_reason
 from tracker.leases import ClockWrong, start_alone
 from tracker.listen import Listener
+from tracker.maintenance.upkeep import schedule_upkeep
+from tracker.metrics.vitals import Watcher
 from tracker.postgres import serialize
 from tracker.recompute import Sizer
 from tracker.rows import to_ms
 from tracker.snapshot import Snapshot
 from tracker.systemd import Pulse
 from tracker.turns import Turns, sweep_in_turn
-from tracker.upkeep import schedule_upkeep
-from tracker.vitals import Watcher
 from tracker.web.app import make_app
 from tracker.world import World
 

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from engine.rates import TokenPrices
 from engine.units import HOURS_PER_MONTH
-from tracker.catalogue_toml import validated
 from tracker.config import read_tables
+from tracker.facts.toml import validated
 
 Price = Annotated[Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 PERIODS = {"hour": Decimal(1), "month": Decimal(HOURS_PER_MONTH)}

@@ -23,11 +23,11 @@ from engine.verdicts import Verdict, verdict
 from engine.workloads import Workload
 from tracker.book import Book, Listed, read_book
 from tracker.database import reading
+from tracker.facts.workloads import rate_policy
 from tracker.health import source_health
 from tracker.precedence import offer_disagreements, preferred_offers, rate_disagreements
 from tracker.snapshot import ModelAnswer, Snapshot, SourceHealth
 from tracker.stated import with_overrides
-from tracker.workloads import rate_policy
 from tracker.world import World
 
 

@@ -12,13 +12,13 @@ from engine.throughput import ThroughputPoint
 from engine.workloads import Workload
 from tracker.alerting.rules import AlertConfig, load_alerts
 from tracker.book import IMPORTED
-from tracker.catalogue import Catalogue, load_catalogue
-from tracker.catalogue_throughput import load_points
 from tracker.config import Config, Settings, Source, load_config
 from tracker.errors import ConfigError, UnknownName, did_you_mean
+from tracker.facts.catalogue import Catalogue, load_catalogue
+from tracker.facts.throughput import load_points
+from tracker.facts.workloads import Provider, find_workload, load_providers, load_workloads
 from tracker.overrides import Overrides, load_overrides
 from tracker.scrapers import scraper_module
-from tracker.workloads import Provider, find_workload, load_providers, load_workloads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

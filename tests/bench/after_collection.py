@@ -31,9 +31,9 @@ from stream import Stream, stream  # noqa: E402
 from tracker.config import Source, SourceSettings  # noqa: E402
 from tracker.daemon import Daemon  # noqa: E402
 from tracker.database import migrate, open_database  # noqa: E402
-from tracker.exposition import Renderer, assemble, compressed  # noqa: E402
 from tracker.memory import collect_rarely  # noqa: E402
-from tracker.metrics import families  # noqa: E402
+from tracker.metrics.exposition import Renderer, assemble, compressed  # noqa: E402
+from tracker.metrics.families import families  # noqa: E402
 from tracker.paths import config_dir  # noqa: E402
 from tracker.store import SweepReport, record_sweep  # noqa: E402
 from tracker.world import World, load_world  # noqa: E402

@@ -37,9 +37,9 @@ from tracker.book import Book, Listed  # noqa: E402
 from tracker.daemon import listen  # noqa: E402
 from tracker.database import open_database  # noqa: E402
 from tracker.exchange import Exchange  # noqa: E402
-from tracker.exposition import Renderer, assemble  # noqa: E402
 from tracker.faults import Trouble  # noqa: E402
-from tracker.metrics import families  # noqa: E402
+from tracker.metrics.exposition import Renderer, assemble  # noqa: E402
+from tracker.metrics.families import families  # noqa: E402
 from tracker.paths import config_dir  # noqa: E402
 from tracker.snapshot import Snapshot  # noqa: E402
 from tracker.web.app import make_app  # noqa: E402

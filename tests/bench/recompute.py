@@ -32,7 +32,7 @@ from engine.offers import GpuOffer  # noqa: E402
 from engine.policies import STUDIOTV  # noqa: E402
 from engine.sizing import feasible_fits  # noqa: E402
 from engine.winners import Compiled, SetupIndex, compile_ways  # noqa: E402
-from tracker.catalogue import Catalogue, load_catalogue  # noqa: E402
+from tracker.facts.catalogue import Catalogue, load_catalogue  # noqa: E402
 
 FORMATS = ("bf16", "fp8", "int4", "q4_k_m")
 DAY = datetime(2026, 11, 25, tzinfo=UTC)

@@ -26,8 +26,8 @@ from engine.facts import MissingFact
 from engine.replicas import FITTED, Constants, machine
 from engine.roofline import Work, pace
 from engine.throughput import ThroughputPoint
-from tracker.catalogue import Catalogue, load_catalogue
-from tracker.catalogue_throughput import load_points
+from tracker.facts.catalogue import Catalogue, load_catalogue
+from tracker.facts.throughput import load_points
 
 CONFIG = Path(__file__).resolve().parents[2] / "config"
 CACHE: CacheFormat = "fp8"

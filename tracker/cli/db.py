@@ -11,9 +11,9 @@ import typer
 from tracker.cli import backup
 from tracker.cli.session import Json, print_json, print_table, say, session
 from tracker.database import only_daemon
-from tracker.retention import prune
+from tracker.maintenance.retention import prune
+from tracker.maintenance.stats import book_size, vacuum
 from tracker.rollup.run import roll_up
-from tracker.storage import book_size, vacuum
 
 Rebuild = Annotated[bool, typer.Option("--rebuild", help="All days anew, not only those that something changed.")]
 

@@ -11,7 +11,7 @@ from typing import TextIO
 from sqlalchemy import Engine
 
 from tracker.exports.past import Labels, Past, Steps, record
-from tracker.exposition import Family
+from tracker.metrics.exposition import Family
 from tracker.rows import to_ms
 from tracker.world import World
 

@@ -19,9 +19,9 @@ from sqlalchemy import Engine
 
 from tracker.database import reading
 from tracker.exports.moments import Changes, stale_after
-from tracker.exposition import Family
-from tracker.metric_table import PREFIX
-from tracker.metrics import families
+from tracker.metrics.exposition import Family
+from tracker.metrics.families import families
+from tracker.metrics.table import PREFIX
 from tracker.moments import NoSuchTime
 from tracker.recompute import Sizer, snapshot_of
 from tracker.snapshot import Snapshot

@@ -10,9 +10,9 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
-from tracker.exposition import Form, Renderer, assemble, compressed
-from tracker.metrics import families
-from tracker.negotiation import Answer, negotiate
+from tracker.metrics.exposition import Form, Renderer, assemble, compressed
+from tracker.metrics.families import families
+from tracker.metrics.negotiation import Answer, negotiate
 from tracker.snapshot import Snapshot
 
 PATH = "/metrics"

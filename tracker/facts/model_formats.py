@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tracker.errors import ConfigError
-from tracker.model_layers import Config, table
+from tracker.facts.model_layers import Config, table
 
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 QUANT_METHODS = {"fp8": "fp8", "mxfp4": "mxfp4", "awq": "awq", "gptq": "gptq", "nvfp4": "nvfp4"}

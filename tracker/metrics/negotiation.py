@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tracker.exposition import Form
+from tracker.metrics.exposition import Form
 
 TEXT, OPEN_METRICS = "text/plain", "application/openmetrics-text"
 SCHEMES = ("allow-utf-8", "underscores")  # our names are the same under both; others would change them

@@ -14,10 +14,10 @@ from engine.formats import WeightFormat
 from engine.gpus import Gpu
 from engine.models import Checkpoint, LayerGroup, Licence, ModelSpec, RecordedCapacity
 from engine.replicas import missing_experts
-from tracker.catalogue_model_schema import AliasTable, CapacityTable, CheckpointTable, LayerGroupTable, ModelTable
-from tracker.catalogue_toml import other, stated, validated, whole
 from tracker.config import read_toml
 from tracker.errors import ConfigError, did_you_mean
+from tracker.facts.model_schema import AliasTable, CapacityTable, CheckpointTable, LayerGroupTable, ModelTable
+from tracker.facts.toml import other, stated, validated, whole
 
 MODEL_ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 FACT_KEYS = ("params", "params_active", "params_16bit", "kv_bytes_per_token")

@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from engine.models import ModelSpec
 from engine.rate_choice import RatePolicy
 from engine.workloads import StatedCapacity, TokenMix, Workload, requests_per_month
-from tracker.catalogue_toml import validated
 from tracker.config import read_tables
 from tracker.errors import ConfigError, UnknownName, did_you_mean
+from tracker.facts.toml import validated
 
 
 class _Strict(BaseModel):

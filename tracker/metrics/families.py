@@ -17,9 +17,9 @@ from engine.rates import TOKEN_KINDS, Conditions, TokenRate
 from engine.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 from tracker.alerting.rules import RULES
 from tracker.book import Book, Listed
-from tracker.exposition import Family, Sample
 from tracker.faults import ADVICE, CLOCK
-from tracker.metric_table import COUNTERS, GAUGES, PREFIX, PROCESS_COUNTERS, PROCESS_GAUGES, Table
+from tracker.metrics.exposition import Family, Sample
+from tracker.metrics.table import COUNTERS, GAUGES, PREFIX, PROCESS_COUNTERS, PROCESS_GAUGES, Table
 from tracker.snapshot import ModelAnswer, Snapshot, SourceHealth, Vitals
 
 MOST_REASONS = 10  # of rejected rows of one source

@@ -12,10 +12,10 @@ from typing import Any
 from engine.facts import Fact
 from engine.formats import WeightFormat
 from engine.gpus import Gpu
-from tracker.catalogue_schema import FormatTable, GpuTable, MemoryName
-from tracker.catalogue_toml import chosen, other, stated, validated, whole
 from tracker.config import read_tables
 from tracker.errors import ConfigError, did_you_mean
+from tracker.facts.schema import FormatTable, GpuTable, MemoryName
+from tracker.facts.toml import chosen, other, stated, validated, whole
 
 MEMORY_TOLERANCE = Decimal("0.07")  # 39,936 MiB is sold as 40 GB, 81,559 MiB as 80 GB
 INSTANCE_COLUMNS = ("provider", "sku", "gpu", "gpu_count", "verified", "source", "checked")

@@ -11,8 +11,8 @@ from pathlib import Path
 from engine.formats import WeightFormat
 from engine.gpus import Gpu
 from engine.models import ModelSpec
-from tracker.catalogue_gpus import GpuName, Instance, load_formats, load_gpu_names, load_gpus, load_instances
-from tracker.catalogue_models import ModelAlias, load_models, model_paths
+from tracker.facts.gpus import GpuName, Instance, load_formats, load_gpu_names, load_gpus, load_instances
+from tracker.facts.models import ModelAlias, load_models, model_paths
 
 ANY = "any"  # names that mean the same GPU in every catalogue
 OWN_IDS = ""  # in the place of a source: names are our own ids

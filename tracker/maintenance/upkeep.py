@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from tracker.faults import Trouble
-from tracker.retention import prune
+from tracker.maintenance.retention import prune
 from tracker.rollup.run import roll_up
 from tracker.world import World
 

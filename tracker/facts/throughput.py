@@ -9,8 +9,8 @@ from datetime import date
 from pathlib import Path
 
 from engine.throughput import ThroughputKind, ThroughputPoint
-from tracker.catalogue import Catalogue
 from tracker.errors import ConfigError, did_you_mean
+from tracker.facts.catalogue import Catalogue
 
 COLUMNS = (
     *("model", "gpu", "gpu_count", "weight_format", "engine", "tp", "ep", "isl", "osl", "concurrency"),

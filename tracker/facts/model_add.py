@@ -15,12 +15,12 @@ from typing import Any
 from engine.facts import MissingFact
 from engine.models import LayerGroup
 from engine.params import ParamParts, params_from_config
-from tracker.catalogue_model_schema import ModelTable
-from tracker.catalogue_models import MODEL_ID, model_spec
-from tracker.catalogue_toml import validated
 from tracker.errors import ConfigError
-from tracker.model_formats import DTYPES, native_format
-from tracker.model_layers import Config, layer_groups, need, optional, table, text_config
+from tracker.facts.model_formats import DTYPES, native_format
+from tracker.facts.model_layers import Config, layer_groups, need, optional, table, text_config
+from tracker.facts.model_schema import ModelTable
+from tracker.facts.models import MODEL_ID, model_spec
+from tracker.facts.toml import validated
 
 REPOSITORY = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+")
 WEIGHT_FILES = (".safetensors", ".gguf", ".bin")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tracker.catalogue_schema import Basis, Count, Facts, OtherFact, Positive, Sourced, Strict, Text
+from tracker.facts.schema import Basis, Count, Facts, OtherFact, Positive, Sourced, Strict, Text
 
 
 class LayerGroupTable(Strict):

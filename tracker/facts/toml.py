@@ -11,8 +11,8 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from engine.facts import PRECEDENCE, Fact, choose
-from tracker.catalogue_schema import FactTable, OtherFact
 from tracker.errors import ConfigError, did_you_mean
+from tracker.facts.schema import FactTable, OtherFact
 
 T = TypeVar("T", bound=BaseModel)
 
