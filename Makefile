@@ -15,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format lock bench clean
+.PHONY: help run test check lint format lock bench clean
 
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -29,12 +29,14 @@ run: $(READY) ## start the daemon in the foreground (sets everything up; Ctrl-C 
 test: $(READY) ## run all tests (sets everything up)
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-check: $(READY) ## format, lint, types, import rules and unit tests, in seconds
+check: lint ## lint and the unit tests, in minutes
+	@$(BIN)/python -m pytest -q -m "$(FAST)" $(PYTEST_ARGS)
+
+lint: $(READY) ## format, lint, types and import rules, in seconds
 	@$(BIN)/ruff format --check --quiet --output-format concise . || { echo "make format puts it right"; exit 1; }
 	@$(BIN)/ruff check --quiet --output-format concise .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/python -m pytest -q -m "$(FAST)" $(PYTEST_ARGS)
 
 format: $(READY) ## format the code and mend what the linter can mend
 	@$(BIN)/ruff check --fix --quiet . || true
