@@ -173,6 +173,22 @@ def test_a_clock_that_is_set_back_delays_no_look(db: Engine, world: World) -> No
         assert daemon.close()
 
 
+def test_a_job_may_ask_the_scheduler_while_it_stops(db: Engine, world: World) -> None:
+    """Whoever recomputes counts the jobs: were the scheduler's lock held until all of them have ended, none would."""
+    daemon = Daemon(world, db)
+    daemon.schedule()
+    begun = threading.Event()
+
+    def ask() -> None:
+        begun.set()
+        until(lambda: not daemon.scheduler.running)
+        daemon.scheduler.get_jobs()
+
+    daemon.scheduler.add_job(ask, "interval", seconds=3600, next_run_time=now())
+    assert begun.wait(20)
+    assert daemon.close()
+
+
 def test_a_look_that_fails_is_followed_by_another(db: Engine, world: World, source: Source, capsys: pytest.CaptureFixture[str]) -> None:
     daemon = Daemon(world, db)
     with writing(db) as connection:

@@ -178,14 +178,14 @@ def test_a_reader_reads_the_views_and_nothing_else(
         fill(db)
         name = db.url.database
         assert name is not None
-        words = ["-v", "reader=grafana", "-v", "password=for-tests", "-f", ROOT / "deploy/postgres/reader.sql"]
+        words = ["-v", "reader=views_reader", "-v", "password=for-tests", "-f", ROOT / "deploy/postgres/reader.sql"]
         command = [require("psql"), "-h", "127.0.0.1", "-p", str(postgres.port), "-U", "breakeven", "-X", "-q", "-d", name, *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert (done.returncode, done.stderr) == (0, "")
-        assert postgres.psql(name, "select count(*) from v_current_offers", user="grafana") == [("8",)]
-        assert int(postgres.psql(name, "select count(*) from v_price_history", user="grafana")[0][0]) > 8
+        assert postgres.psql(name, "select count(*) from v_current_offers", user="views_reader") == [("8",)]
+        assert int(postgres.psql(name, "select count(*) from v_price_history", user="views_reader")[0][0]) > 8
         for name_of_view in ("v_cheapest", "v_breakeven", "v_monthly_cost"):
-            assert postgres.psql(name, f"select count(*) from {name_of_view}", user="grafana") == [("0",)]
+            assert postgres.psql(name, f"select count(*) from {name_of_view}", user="views_reader") == [("0",)]
         for forbidden in (
             "select * from alert",
             "select * from page",
@@ -194,4 +194,4 @@ def test_a_reader_reads_the_views_and_nothing_else(
             "create table x (y int)",
         ):
             with pytest.raises(AssertionError, match=r"permission denied|read-only transaction"):
-                postgres.psql(name, forbidden, user="grafana")
+                postgres.psql(name, forbidden, user="views_reader")

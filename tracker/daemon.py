@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
@@ -15,6 +16,7 @@ from types import FrameType
 
 import uvicorn
 from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -121,9 +123,10 @@ class Daemon:
         # the newest sweep that alerts were judged on, and the last one before the clock was set ahead
         self._last_sweep, self._snapshot = latest(db, world, self.sizer, now())
         self._ahead_since: int | None = None
+        self._executors = {"default": ThreadPoolExecutor(WORKERS), "clock": ThreadPoolExecutor(2)}
         self.scheduler = BackgroundScheduler(
             timezone=UTC,
-            executors={"default": ThreadPoolExecutor(WORKERS), "clock": ThreadPoolExecutor(2)},
+            executors=self._executors,
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
         self._watcher = Watcher(db, self.scheduler, self.trouble, self.alerts.outbox.names)
@@ -177,7 +180,8 @@ class Daemon:
     def _look_again(self, job: str, seconds: float) -> None:
         """The interval of a job only catches what went wrong: when a source is due stands in the database."""
         if not self.stop.is_set() and self.scheduler.get_job(job) is not None:
-            self.scheduler.modify_job(job, next_run_time=utc_now() + timedelta(seconds=seconds))
+            with suppress(JobLookupError):  # stopped since
+                self.scheduler.modify_job(job, next_run_time=utc_now() + timedelta(seconds=seconds))
 
     def schedule(self) -> None:
         """One job a source, the first looks staggered from now; the clock that lets prices age and leases live; and the others' notices."""
@@ -254,12 +258,18 @@ class Daemon:
             self.scheduler.pause()
         if self._server is not None:
             self._server.should_exit = True
-        waiter = threading.Thread(target=self.scheduler.shutdown, daemon=True)
+        waiter = threading.Thread(target=self._finish, daemon=True)
         if self.scheduler.running:
             waiter.start()
             waiter.join(STOP_WITHIN_S)
         self.alerts.close()
         return not waiter.is_alive()
+
+    def _finish(self) -> None:
+        """Wait for the jobs that run; not in the scheduler's own shutdown, which holds locks that they may ask for."""
+        self.scheduler.shutdown(wait=False)
+        for executor in self._executors.values():
+            executor.shutdown(wait=True)
 
 
 def stop_on_signals(stop: threading.Event) -> None:
