@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import pytest
 from commands import breakeven
 
 D = Decimal
@@ -58,3 +59,28 @@ def test_a_named_build_and_its_receipt() -> None:
 def test_unknown_names_are_refused() -> None:
     assert "no GPU named 'foo'" in breakeven("offload", "kimi-k3.1-pro", "--gpu", "foo").err
     assert "no weight format named 'fp9'" in breakeven(*MAC, "--format", "fp9").err
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (*MAC, "--context", "0"),
+        (*MAC, "--context", "9" * 30),
+        (*MAC, "--ram-gb", "1e400"),
+        (*MAC, "--ram-gb", "nan"),
+        ("plan", "kimi-k3.1-pro", "--tokens-per-month", "1e99"),
+        ("size", "kimi-k3.1-pro", "--sessions", "9" * 30),
+        ("alerts", "ack", "9" * 20),
+        ("alerts", "ack", "0"),
+        ("quarantine", "accept", "9" * 30),
+        ("bill", "kimi-k3.1-pro", "--requests", "1e30"),
+    ],
+)
+def test_figures_nobody_means_are_wrong_usage(args: tuple[str, ...]) -> None:
+    found = breakeven(*args)
+    assert (found.code, found.out) == (2, "")
+    assert "Traceback" not in found.err
+
+
+def test_a_context_beyond_the_window_is_said() -> None:
+    assert "2M tokens is beyond its window of 1M" in breakeven(*MAC, "--context", "2M").text

@@ -17,11 +17,12 @@ from tracker.alerting.outbox import make_sender, tried
 from tracker.alerting.trial import trial_message
 from tracker.cli.alert_replay import known_rule, run_backtest
 from tracker.cli.session import Json, Session, print_json, print_table, say, session
+from tracker.cli.values import MOST_ROWS
 from tracker.database import reading, writing
 from tracker.errors import BreakevenError, UnknownName, did_you_mean
 from tracker.moments import since, span
 
-Id = Annotated[int, typer.Argument(help="Number of the alert, as list and history show it.")]
+Id = Annotated[int, typer.Argument(help="Number of the alert, as list and history show it.", min=1, max=MOST_ROWS)]
 By = Annotated[str, typer.Option("--by", help="Who decides; default: the user's name.")]
 RuleName = Annotated[str, typer.Argument(help="A rule of alerts.toml.")]
 

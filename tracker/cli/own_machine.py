@@ -23,7 +23,7 @@ from tracker.cli.downloads import duration
 from tracker.cli.receipts import Explain, print_receipt
 from tracker.cli.session import Json, print_json, print_table, say, world
 from tracker.cli.sizing import Build, Cache, Model, Policy, cache_format, find_build, sizes_text
-from tracker.cli.values import amount, context_label, context_tokens, known_words
+from tracker.cli.values import MOST_CONTEXT, amount, context_label, context_tokens, known_words
 from tracker.world import World
 
 NOTHING = Decimal(0)
@@ -37,7 +37,7 @@ def add_to(app: typer.Typer) -> None:
 def offload(
     model: Model,
     gpu: Annotated[str, typer.Option("--gpu", help="The GPU, or the machine with unified memory.")],
-    gpus: Annotated[int, typer.Option("--gpus", help="How many of it.", min=1)] = 1,
+    gpus: Annotated[int, typer.Option("--gpus", help="How many of it.", min=1, max=100_000)] = 1,
     ram_gb: Annotated[Decimal, typer.Option("--ram-gb", parser=amount, metavar="GB", help="RAM free for weights.")] = NOTHING,
     ram_gb_s: Annotated[Decimal, typer.Option("--ram-gb-s", parser=amount, metavar="GB/S", help="Its bandwidth; 0: unknown.")] = NOTHING,
     disk_gb: Annotated[Decimal, typer.Option("--disk-gb", parser=amount, metavar="GB", help="Disk that weights stream from.")] = NOTHING,
@@ -47,13 +47,15 @@ def offload(
     weight_format: Annotated[str, typer.Option("--format", help="Weight format; default: the model's own.")] = "",
     build: Build = "",
     policy: Policy = "",
-    answer_tokens: Annotated[int, typer.Option("--answer-tokens", help="Tokens of an answer.", min=1)] = 500,
+    answer_tokens: Annotated[int, typer.Option("--answer-tokens", help="Tokens of an answer.", min=1, max=MOST_CONTEXT)] = 500,
     tok_s: Annotated[Decimal, typer.Option("--tok-s", parser=amount, metavar="RATE", help="Measured tokens a second.")] = NOTHING,
     explain: Explain = False,
     as_json: Json = False,
 ) -> None:
     """Where weights and cache lie over GPU, RAM and disk of one's own machine, and how long an answer takes."""
     here = world()
+    if context < 1:
+        raise typer.BadParameter("a context holds at least 1 token")
     spec, device = here.model(model), here.catalogue.gpus[here.gpu(gpu)]
     form, weights = _weights(here, spec, weight_format, build)
     kept = cache_bytes(spec, context, cache_format(cache))
@@ -77,6 +79,8 @@ def offload(
     say(
         f"{spec.name} in {form.name}: {sizes_text(weights.size_bytes)} GiB / GB ({weights.basis}), {context_label(context)} tokens of cache"
     )
+    if spec.context and context > spec.context:
+        say(f"{context_label(context)} tokens is beyond its window of {context_label(spec.context)}")
     _print_places(places, found)
     _say_times(found, answer_tokens, tok_s)
     if explain:

@@ -10,11 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from tracker.cli.session import Json, print_json, print_table, say, session
+from tracker.cli.values import MOST_ROWS
 from tracker.database import reading, writing
 from tracker.guard.decisions import accept, entries, reject
 from tracker.guard.doubts import HAND, REPEAT
 
-Ids = Annotated[list[int], typer.Argument(help="Numbers of entries, as list shows them.")]
+Ids = Annotated[list[int], typer.Argument(help="Numbers of entries, as list shows them.", min=1, max=MOST_ROWS)]
 By = Annotated[str, typer.Option("--by", help="Who decides; default: the user's name.")]
 
 WAITS = {REPEAT: "the next sweep, or a second source", HAND: "a decision"}

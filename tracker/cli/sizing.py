@@ -43,12 +43,14 @@ def add_to(app: typer.Typer) -> None:
 def size(
     model: Model,
     context: Contexts = "",
-    sessions: Annotated[int, typer.Option("--sessions", help="Sessions that must fit at once.", min=1)] = 1,
+    sessions: Annotated[int, typer.Option("--sessions", help="Sessions that must fit at once.", min=1, max=1_000_000)] = 1,
     cache: Cache = "bf16",
-    dcp: Annotated[int, typer.Option("--dcp", help="Decode context parallelism: ranks that share cached tokens; 1 is off.", min=1)] = 1,
+    dcp: Annotated[
+        int, typer.Option("--dcp", help="Decode context parallelism: ranks that share cached tokens; 1 is off.", min=1, max=1024)
+    ] = 1,
     weight_format: Formats = "",
     gpu: Annotated[str, typer.Option("--gpu", help="GPUs with commas, or all.")] = "",
-    gpus: Annotated[int, typer.Option("--gpus", help="Exactly so many GPUs, instead of the fewest.", min=0)] = 0,
+    gpus: Annotated[int, typer.Option("--gpus", help="Exactly so many GPUs, instead of the fewest.", min=0, max=100_000)] = 0,
     build: Build = "",
     policy: Policy = "",
     reserve_gib: Annotated[

@@ -13,6 +13,10 @@ from tracker.errors import UnknownName, did_you_mean
 CONTEXT = re.compile(r"(\d[\d_]*)([kKmM]?)")
 CONTEXT_UNITS = {"": 1, "k": 1024, "m": 1024**2}  # context windows are powers of two: 128K is 131,072
 VOLUME = re.compile(r"(\d[\d_,]*(?:\.\d+)?(?:[eE]\d{1,2})?)\s*([kKmMbBgGtT]?)")
+MOST = 10**15  # of any amount a person types
+MOST_TOKENS = 10**18  # a month: beyond what all GPUs there are could serve
+MOST_CONTEXT = 10**9
+MOST_ROWS = 2**31 - 1  # the largest number of a row that every database has
 VOLUME_UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
 
 
@@ -21,7 +25,10 @@ def context_tokens(text: object) -> int:
     found = CONTEXT.fullmatch(str(text).strip())
     if found is None:
         raise typer.BadParameter(f"{text!r} is no context; write 8192, 8k, 128k or 1M (k = 1024)")
-    return int(found[1].replace("_", "")) * CONTEXT_UNITS[found[2].lower()]
+    tokens = int(found[1].replace("_", "")) * CONTEXT_UNITS[found[2].lower()] if len(found[1]) < 20 else MOST_CONTEXT + 1
+    if tokens > MOST_CONTEXT:
+        raise typer.BadParameter(f"{found[0][:40]!r} is more than {MOST_CONTEXT:,} tokens")
+    return tokens
 
 
 def context_list(text: str, default: tuple[int, ...]) -> tuple[int, ...]:
@@ -37,17 +44,22 @@ def token_volume(text: object) -> Decimal:
     found = VOLUME.fullmatch(str(text).strip())
     if found is None:
         raise typer.BadParameter(f"{text!r} is no number of tokens; write 10_000_000, 10e9, 500M or 10B")
-    return Decimal(found[1].replace("_", "").replace(",", "")) * VOLUME_UNITS[found[2].lower()]
+    volume = Decimal(found[1].replace("_", "").replace(",", "")) * VOLUME_UNITS[found[2].lower()]
+    if volume > MOST_TOKENS:
+        raise typer.BadParameter(f"{found[0][:40]!r} is more than {MOST_TOKENS:.0e} tokens a month")
+    return volume
 
 
 def amount(text: object) -> Decimal:
-    """A plain decimal of at least 0."""
+    """A plain decimal from 0 to 10**15."""
     try:
         value = Decimal(str(text).strip())
     except InvalidOperation:
         raise typer.BadParameter(f"{text!r} is no number") from None
     if not value.is_finite() or value < 0:
         raise typer.BadParameter(f"{text!r} must be a number of at least 0")
+    if value > MOST:
+        raise typer.BadParameter(f"{str(text)[:40]!r} is more than {MOST:.0e}")
     return value
 
 
