@@ -16,8 +16,8 @@ from sqlalchemy import Engine
 from scrapers.contract import FxQuote
 from tracker.bookfile import Dated
 from tracker.bookstore import import_dated
-from tracker.daemon import open_book
 from tracker.database import open_database
+from tracker.opening import open_book
 from tracker.paths import config_dir
 from tracker.rows import OfferRow, RateRow, scaled, to_ms
 from tracker.store import SweepReport, record_sweep

@@ -15,8 +15,8 @@ from commands import NOW, breakeven
 from sqlalchemy import Engine
 
 from tracker.ageing import latest
-from tracker.daemon import open_book
 from tracker.decisions import keep_decisions
+from tracker.opening import open_book
 from tracker.paths import data_dir
 from tracker.recompute import Sizer
 from tracker.rows import OfferRow, RateRow, scaled

@@ -24,12 +24,12 @@ from worlds import serve_market, serve_shared, write_user_config
 from scrapers.http import HostGate
 from tracker.book import read_book
 from tracker.collect import Collector, collect_source
-from tracker.daemon import open_book
 from tracker.database import reading
 from tracker.health import source_health
 from tracker.metrics.exposition import Form, Renderer, assemble
 from tracker.metrics.families import families
 from tracker.metrics.table import COUNTERS, GAUGES, PREFIX, PROCESS_COUNTERS, PROCESS_GAUGES
+from tracker.opening import open_book
 from tracker.paths import config_dir
 from tracker.recompute import Sizer, of_book, recompute
 from tracker.snapshot import Snapshot

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from time import monotonic
 from types import FrameType
 
@@ -25,25 +24,23 @@ from scrapers.http import HostGate
 from tracker.ageing import aged, latest
 from tracker.alerting.desk import AlertDesk
 from tracker.alerting.outbox import Outbox
-from tracker.bookstore import import_book, starter_is_loaded
 from tracker.clock import Watch, mend_future
 from tracker.collect import Collector, describe
 from tracker.config import Source
-from tracker.database import database_url, migrate, open_database, reading, writing
+from tracker.database import writing
 from tracker.decisions import keep_decisions
 from tracker.errors import BreakevenError
-from tracker.exchange import load_shipped
 from tracker.faults import CLOCK, READS, Trouble
 from tracker.health import off_reason
 from tracker.leases import ClockWrong, start_alone
 from tracker.listen import Listener
 from tracker.maintenance.upkeep import schedule_upkeep
 from tracker.metrics.vitals import Watcher
-from tracker.postgres import serialize
+from tracker.now import utc_now
 from tracker.recompute import Sizer
 from tracker.rows import to_ms
 from tracker.snapshot import Snapshot
-from tracker.systemd import Pulse
+from tracker.systemd import STUCK_S, Pulse
 from tracker.turns import Turns, sweep_in_turn
 from tracker.web.app import make_app
 from tracker.world import World
@@ -57,7 +54,6 @@ RENEWALS = 3  # of a lease while it lasts
 CLOCK_S = 5.0  # between two looks at the clock
 STOP_WITHIN_S = 8  # for sweeps in flight; the supervisor's limit is 10
 WORKERS = 40  # as many as there are sources: a sweep mostly waits, for its turn at a host or for an answer
-STUCK_S = 300  # without a recompute, good or failed, that is tried once a minute at least
 
 
 class PortTaken(BreakevenError):
@@ -67,26 +63,6 @@ class PortTaken(BreakevenError):
 def say(line: str) -> None:
     """One line for whoever watches."""
     print(line, flush=True)
-
-
-def utc_now() -> datetime:
-    """The clock, read here and in the command line only."""
-    return datetime.now(UTC)
-
-
-def open_book(world: World, data_dir: Path, now: datetime) -> Engine:
-    """The migrated database with exchange rates and the embedded starter book in it."""
-    db = open_database(database_url(world.settings.database.url, data_dir))
-    migrate(db)
-    with writing(db) as connection:
-        serialize(connection, "import")
-        load_shipped(connection, now)
-    starter = world.config.config_dir / "starter"
-    with reading(db) as connection:
-        wanted = (starter / "offers.csv").exists() and not starter_is_loaded(connection, starter)
-    if wanted:
-        import_book(db, starter, world.catalogue, now)
-    return db
 
 
 def listen(host: str, port: int) -> socket.socket:

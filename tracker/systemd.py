@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+STUCK_S = 300  # without a recompute, good or failed, that is tried once a minute at least
 STATUS_EVERY_S = 60.0  # where no sign of life is asked for
 
 

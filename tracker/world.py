@@ -18,7 +18,7 @@ from tracker.facts.catalogue import Catalogue, load_catalogue
 from tracker.facts.throughput import load_points
 from tracker.facts.workloads import Provider, find_workload, load_providers, load_workloads
 from tracker.overrides import Overrides, load_overrides
-from tracker.scrapers import scraper_module
+from tracker.scrapers import check_module
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def _check(world: World) -> None:
     except UnknownName as error:
         raise ConfigError(f"tracker.toml: [track] {error}") from error
     for source in world.config.sources.values():
-        scraper_module(source)
+        check_module(source)
         _check_names(world, source)
     for workload in world.workloads.values():
         _check_capacities(world, workload)

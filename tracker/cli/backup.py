@@ -9,10 +9,10 @@ import typer
 from sqlalchemy import Engine
 
 from tracker.cli.session import Json, print_json, say, world
-from tracker.daemon import utc_now
 from tracker.database import database_url, migrate, open_database
 from tracker.maintenance.backup import backup, restore
 from tracker.maintenance.dump import dump, load
+from tracker.now import utc_now
 from tracker.paths import data_dir
 
 Force = Annotated[bool, typer.Option("--force", help="Also where something is in its place.")]

@@ -16,10 +16,11 @@ from scrapers.http import HostGate
 from tracker.cli.session import Json, Session, print_json, print_table, say, session, world
 from tracker.collect import Collector, describe, longest_first
 from tracker.config import Source
-from tracker.daemon import WORKERS, Daemon, listen, stop_on_signals, utc_now
+from tracker.daemon import WORKERS, Daemon, listen, stop_on_signals
 from tracker.database import only_daemon, reading
 from tracker.health import source_health
 from tracker.leases import start_alone
+from tracker.now import utc_now
 from tracker.paths import config_dir, data_dir, user_config_dir
 from tracker.present import HEADER, rows, source_line
 from tracker.snapshot import SourceHealth

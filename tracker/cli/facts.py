@@ -14,11 +14,11 @@ from engine.units import gb
 from tracker.cli.session import Json, print_json, print_table, say, world
 from tracker.cli.sizing import heading
 from tracker.cli.values import context_label
-from tracker.daemon import utc_now
 from tracker.errors import BreakevenError, ConfigError
 from tracker.facts.catalogue import load_catalogue
 from tracker.facts.model_add import Given, new_model, write_model
 from tracker.facts.models import missing_facts
+from tracker.now import utc_now
 from tracker.paths import user_config_dir
 from tracker.plain import plain
 from tracker.world import World

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
@@ -17,10 +16,12 @@ from rich.text import Text
 from sqlalchemy import Engine
 
 from tracker.asof import as_known
-from tracker.daemon import open_book, utc_now
+from tracker.cli.times import asked_at
 from tracker.database import reading
 from tracker.errors import BreakevenError
-from tracker.moments import moment, past_moment
+from tracker.moments import past_moment
+from tracker.now import utc_now
+from tracker.opening import open_book
 from tracker.paths import config_dir, data_dir, user_config_dir
 from tracker.plain import as_json
 from tracker.world import World, load_world
@@ -44,22 +45,12 @@ def world() -> World:
     return load_world(config_dir(), user_config_dir())
 
 
-_AT: ContextVar[str] = ContextVar("at", default="")  # --at of this run
-
-
-def stand_at(text: str) -> None:
-    """Answer as known at that time, from here on; BreakevenError where it is none."""
-    if text:
-        moment(text, "--at")
-    _AT.set(text)
-
-
 def session(*, writes: bool = False, only_now: bool = False) -> Session:
     """Configuration, book, and the time --at names; the book is made, with the embedded prices in it, if there is none yet.
 
     A command that ``writes`` does so now, and one that looks ``only_now`` keeps no history: both refuse --at.
     """
-    found, now, at = world(), utc_now(), _AT.get()
+    found, now, at = world(), utc_now(), asked_at()
     if at and writes:
         raise BreakevenError("--at is for looking back; this command changes the book, and can do so only now")
     if at and only_now:

@@ -1,0 +1,77 @@
+"""Which command lives where: the list of names says what the modules say, and a command loads no other command's module."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import breakeven
+
+import tracker.cli
+from tracker.cli.commands import COMMANDS, commands_of
+
+NO_COMMANDS = {
+    "__init__",
+    "program",
+    "commands",
+    "session",
+    "times",
+    "values",
+    "receipts",
+    "backup",
+    "alert_replay",
+}  # helpers, and parts of groups
+
+
+def names_in(module: str) -> list[str]:
+    return [name for name, where in COMMANDS.items() if where == module]
+
+
+@pytest.mark.parametrize("module", sorted(set(COMMANDS.values())))
+def test_the_list_names_what_a_module_adds(module: str) -> None:
+    assert list(commands_of(module)) == names_in(module)
+
+
+def test_every_module_of_the_folder_is_in_the_list_or_known_to_have_no_commands() -> None:
+    found = {path.stem for folder in tracker.cli.__path__ for path in Path(folder).glob("*.py")}
+    assert found == NO_COMMANDS | set(COMMANDS.values())
+
+
+def test_help_lists_every_command_with_its_first_words() -> None:
+    told = breakeven("--help").text
+    for name in COMMANDS:
+        built = commands_of(COMMANDS[name])[name]
+        assert f"{name} {' '.join(built.help.split()[:3])}" in told, name
+
+
+def test_a_slip_of_the_pen_is_answered_with_the_closest_of_all_commands() -> None:
+    wrong = breakeven("quarantin")
+    assert wrong.code == 2
+    assert "Did you mean 'quarantine'?" in wrong.err
+
+
+def imported(*words: str) -> set[str]:
+    """Modules that are loaded when ``breakeven WORDS --help`` has been answered."""
+    code = (
+        "import json, sys\nfrom tracker.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, *words, "--help"], capture_output=True, text=True, check=True, timeout=60)
+    return set(json.loads(ran.stderr))
+
+
+def test_run_loads_no_other_command_and_no_scraper() -> None:
+    found = imported("run")
+    assert "tracker.cli.daemon" in found
+    others = {f"tracker.cli.{module}" for module in COMMANDS.values()} - {"tracker.cli.daemon"}
+    heavy = {"bs4", "alembic", "apprise", "pyarrow", "psycopg", "currency_converter"}
+    rooms = {"tracker.history.load", "tracker.exports.tables", "tracker.finance.report", "tracker.rederive", "tracker.alerting.backtest"}
+    assert found & (others | heavy | rooms) == set()
+    assert not any(name.startswith("scrapers.vast") for name in found)
+
+
+def test_help_of_all_loads_them_all() -> None:
+    assert {f"tracker.cli.{module}" for module in COMMANDS.values()} <= imported()
