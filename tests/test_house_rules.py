@@ -249,9 +249,10 @@ def declared() -> set[str]:
 
 
 def heavy() -> set[str]:
-    """Import names of the heavy extras, installed or not: all of them are imported by the name of their distribution."""
+    """Import names of the heavy extras, installed or not: all but one are imported by the name of their distribution."""
     extras = SETTINGS["project"]["optional-dependencies"]
-    return {re.split(r"[\[<>=!~; ]", text, maxsplit=1)[0] for name, texts in extras.items() if name != "postgres" for text in texts}
+    names = {re.split(r"[\[<>=!~; ]", text, maxsplit=1)[0] for name, texts in extras.items() if name != "postgres" for text in texts}
+    return {{"pillow": "PIL"}.get(name, name) for name in names}
 
 
 NEWER = {"compression"}  # of Python's own library since 3.14, imported behind a look at the version

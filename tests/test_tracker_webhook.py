@@ -157,7 +157,7 @@ def test_an_address_that_can_be_none_is_a_fault_like_any_other(stored: Watch, mo
 class Broken:
     """A route with a mistake of ours in it."""
 
-    def send(self, client: httpx.Client, message: object, now: datetime) -> str:
+    def send(self, client: httpx.Client, message: object, now: datetime, pictures: object = ()) -> str:
         raise LookupError(SECRET)
 
 

@@ -23,7 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from scrapers.http import HostGate
 from tracker.ageing import aged, latest
 from tracker.alerting.desk import AlertDesk
-from tracker.alerting.outbox import Outbox
+from tracker.alerting.outbox import outbox_of
 from tracker.clock import Watch, mend_future
 from tracker.collect import Collector, describe
 from tracker.config import Source
@@ -91,7 +91,7 @@ class Daemon:
         self.started_at = now()
         self.stop = threading.Event()
         self._recomputing = threading.Lock()
-        self.alerts = AlertDesk(db=db, world=world, started_at=self.started_at, outbox=Outbox(db, world.alerts, now))
+        self.alerts = AlertDesk(db=db, world=world, started_at=self.started_at, outbox=outbox_of(db, world, now))
         self.trouble = Trouble(say=say)
         self.collector = Collector(world=world, db=db, now=now, gate=HostGate(monotonic=monotonic), stop=self.stop, trouble=self.trouble)
         self.turns = Turns(db=db, now=now, lease_s=world.settings.database.lease_s)

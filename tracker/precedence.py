@@ -50,20 +50,32 @@ def _chosen_sources(entries: Iterable[Listed[GpuOffer]], precedence: Mapping[str
     Not for the provider alone: one source may list regions or tiers that the others lack.
     """
     ranks: dict[Thing, tuple[bool, int, bool, str]] = {}
+    known: dict[tuple[str, str], tuple[int, bool, str]] = {}
     for entry in entries:
         if entry.imported or entry.value.source == STATED:
             continue
-        provider, source = entry.value.provider, entry.value.source
-        stated = precedence.get(provider, ())
-        place = stated.index(source) if source in stated else len(stated)
-        rank = (not entry.fresh, place, source != provider, source)
+        who = (entry.value.source, entry.value.provider)
+        if who not in known:
+            known[who] = rank_of(*who, precedence)
+        rank = (not entry.fresh, *known[who])
         key = _place(entry.value)
         ranks[key] = min(ranks.get(key, rank), rank)
     return {key: rank[3] for key, rank in ranks.items()}
 
 
+def rank_of(source: str, provider: str, precedence: Mapping[str, Sequence[str]]) -> tuple[int, bool, str]:
+    """How far behind others a source of a provider is believed; the lowest is believed first."""
+    stated = precedence.get(provider, ())
+    return (stated.index(source) if source in stated else len(stated), source != provider, source)
+
+
 def _place(offer: GpuOffer) -> Thing:
-    return (offer.provider, offer.tier, _ZONE.sub("", offer.region))
+    return place_of(offer.provider, offer.tier, offer.region)
+
+
+def place_of(provider: str, tier: str, region: str) -> Thing:
+    """What one source speaks for: a provider's tier and region, whatever zone of it."""
+    return (provider, tier, _ZONE.sub("", region))
 
 
 def _thing(offer: GpuOffer) -> Thing:

@@ -10,12 +10,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 from sqlalchemy import Connection, RowMapping, and_, or_, select
 
 from tracker.alerting.ledger import ALERT, DELIVERY, TEST, message_of
+from tracker.alerting.picture import Picture
 from tracker.alerting.routes import AlertmanagerRoute, secret
 from tracker.alerting.webhook import post
 from tracker.leases import SKEW
@@ -36,8 +37,9 @@ class AlertmanagerSender:
     variable: str
     url: str
     timeout_s: float
+    takes_pictures: ClassVar[bool] = False
 
-    def send(self, client: httpx.Client, message: Mapping[str, Any], now: datetime) -> str:
+    def send(self, client: httpx.Client, message: Mapping[str, Any], now: datetime, pictures: Sequence[Picture] = ()) -> str:
         """What went wrong; empty when the message was taken. It is open until renewed; a test ends in a minute."""
         return self.push(client, [pushed(message, now + (TRIAL if message["kind"] == TEST else RENEWED))])
 
@@ -58,7 +60,7 @@ def pushed(message: Mapping[str, Any], ends_at: datetime) -> dict[str, Any]:
     severity = "warning" if message["kind"] in TROUBLE else "info"
     labels = {"alertname": name, "severity": severity} | {label: str(message[label]) for label in LABELS if message.get(label)}
     annotations = {"summary": str(message["title"]), "description": str(message["text"])}
-    annotations |= {label: str(message[label]) for label in ("saving_usd_per_month", "source_url") if message.get(label)}
+    annotations |= {label: str(message[label]) for label in ("saving_usd_per_month", "source_url", "history_png_url") if message.get(label)}
     return {
         "labels": labels, "annotations": annotations, "startsAt": message["fired_at"], "endsAt": plain(ends_at),
         "generatorURL": str(message.get("page_url", "")),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import httpx
 
+from tracker.alerting.picture import Picture
 from tracker.alerting.routes import Channels, secret
 from tracker.errors import BreakevenError
 
@@ -29,12 +30,29 @@ class ChannelSender:
     apprise: Any  # the library's own collection of services, untyped
     each: tuple[ChannelSender, ...] = ()
 
-    def send(self, client: httpx.Client, message: Mapping[str, Any], now: datetime) -> str:
+    @property
+    def takes_pictures(self) -> bool:
+        """Whether a service among them does."""
+        return any(service.attachment_support for service in self.apprise)
+
+    def send(self, client: httpx.Client, message: Mapping[str, Any], now: datetime, pictures: Sequence[Picture] = ()) -> str:
         """What went wrong; empty when every service took it."""
         link = f"\n{message['page_url']}" if message.get("page_url") else ""
         how = SOUND.get(str(message["kind"]), "warning")
-        taken = self.apprise.notify(title=str(message["title"]), body=str(message["text"]) + link, notify_type=how)
+        files = _attachments(pictures) if self.takes_pictures else None
+        taken = self.apprise.notify(title=str(message["title"]), body=str(message["text"]) + link, notify_type=how, attach=files)
         return "" if taken else f"a service in {self.variable} did not take it"
+
+
+def _attachments(pictures: Sequence[Picture]) -> Any:
+    """The pictures as Apprise takes them, from memory; None without any. A service that takes none gets the text alone."""
+    if not pictures:
+        return None
+    memory = importlib.import_module("apprise.attachment.memory")
+    found = importlib.import_module("apprise").AppriseAttachment()
+    for picture in pictures:
+        found.add(memory.AttachMemory(content=picture.png, name=picture.name, mimetype="image/png"))
+    return found
 
 
 def channel_sender(route: Channels) -> ChannelSender:

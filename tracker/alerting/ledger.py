@@ -14,6 +14,8 @@ from tracker.alerting.hours import day_start, hold_until
 from tracker.alerting.message import Alarm, digest, message_id
 from tracker.alerting.rules import AlertConfig
 from tracker.leases import SKEW
+from tracker.pictures.drawing import can_draw
+from tracker.pictures.subjects import READ
 from tracker.plain import plain
 from tracker.points import insert_new
 from tracker.world import World
@@ -109,10 +111,18 @@ def _store_digest(connection: Connection, alarm: Alarm, now: datetime) -> None:
 
 def message_of(row: RowMapping) -> dict[str, Any]:
     """The whole message of a stored alert, as it is sent."""
+    body = said(row)
     return {
         "type": f"alert.{row['kind']}", "id": message_id(row["key"]), "key": row["key"], "rule": row["rule"], "kind": row["kind"],
-        "subject": row["subject"], "fired_at": plain(row["fired_at"]), **said(row),
+        "subject": row["subject"], "fired_at": plain(row["fired_at"]), **_picture_link(row, body), **body,
     }  # fmt: skip
+
+
+def _picture_link(row: RowMapping, body: Mapping[str, Any]) -> dict[str, str]:
+    """Where the picture of its price history is, for those who take a link."""
+    if row["kind"] not in READ or "page_url" not in body or not can_draw():
+        return {}
+    return {"history_png_url": f"{body['page_url']}api/v1/alerts/{row['id']}/history.png"}
 
 
 def said(row: RowMapping) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def alarm_of(heard: Heard, world: World, now: datetime) -> Alarm:
     assert before is not None
     title, text, facts = SAY[seen.kind](heard, before, world)
     link = page_url(world)
-    facts = {"observed_at": seen.seen_at, **facts, **({"page_url": link} if link else {})}
+    facts = {"observed_at": seen.seen_at, "changed_at": before.since or seen.seen_at, **facts, **({"page_url": link} if link else {})}
     return Alarm(
         key=key_of(seen, now), rule=seen.rule, kind=seen.kind, subject=seen.subject, title=title, text=text, facts=plain(facts),
         routes=heard.rule.routes, urgent=heard.rule.urgent, digest=heard.rule.digest,
@@ -153,7 +153,8 @@ def _rate(heard: Heard, before: State, world: World) -> Said:
     text = f"rate change: {facts['provider']} {facts['source_model']}{sku}: {moves} {facts['currency']} per Mtok, {_seen(heard)}"
     return title, text, {
         "model": facts["model"], "provider": facts["provider"], "region": facts["region"], "sku": facts["sku"],
-        "currency": facts["currency"], "old_per_mtok": {kind: old for kind, (old, _) in steps.items()},
+        "source": facts["source"], "source_model": facts["source_model"], "currency": facts["currency"],
+        "old_per_mtok": {kind: old for kind, (old, _) in steps.items()},
         "new_per_mtok": {kind: new for kind, (_, new) in steps.items()}, "source_url": facts["source_url"],
     }  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
@@ -14,14 +14,17 @@ from sqlalchemy import Engine, RowMapping, select, update
 
 from tracker.alerting.alertmanager import AlertmanagerSender, alertmanager_sender, due
 from tracker.alerting.channels import ChannelSender, channel_sender
+from tracker.alerting.gallery import Gallery, why_none
 from tracker.alerting.ledger import ALERT, DELIVERED, DELIVERY, FAILED, STORED, message_of
 from tracker.alerting.mail import mail_sender
+from tracker.alerting.picture import Picture
 from tracker.alerting.routes import AlertmanagerRoute, Channels, Email, Route, Webhook
 from tracker.alerting.rules import AlertConfig
 from tracker.alerting.webhook import webhook_sender
 from tracker.attempt import attempt
 from tracker.database import reading, writing
 from tracker.leases import SKEW, database_time
+from tracker.world import World
 
 log = logging.getLogger("breakeven.alerts")
 
@@ -34,7 +37,11 @@ CLOSE_S = 1.0  # an alert that is not acknowledged by then is sent again by the 
 class Sender(Protocol):
     """One route, with its secrets."""
 
-    def send(self, client: httpx.Client, message: Mapping[str, Any], now: datetime) -> str:
+    @property
+    def takes_pictures(self) -> bool:
+        """Whether it shows them."""
+
+    def send(self, client: httpx.Client, message: Mapping[str, Any], now: datetime, pictures: Sequence[Picture] = ()) -> str:
         """What went wrong; empty when the message was taken."""
 
 
@@ -50,13 +57,24 @@ def make_sender(route: Route) -> Sender:
     return webhook_sender(route)
 
 
+def outbox_of(db: Engine, world: World, now: Callable[[], datetime]) -> Outbox:
+    """The outbox of a daemon: with pictures, or a line that says what is missing for them."""
+    found = Outbox(db, world.alerts, now, gallery=Gallery(db, world))
+    if found.shows_pictures and (missing := why_none()):
+        log.warning("%s", missing)
+    return found
+
+
 class Outbox:
     """Delivers what is stored, to the routes that are on when it is made."""
 
-    def __init__(self, db: Engine, config: AlertConfig, now: Callable[[], datetime], *, retry_s: float = RETRY_S) -> None:
+    def __init__(
+        self, db: Engine, config: AlertConfig, now: Callable[[], datetime], *, retry_s: float = RETRY_S, gallery: Gallery | None = None
+    ) -> None:
         self._db = db
         self._now = now
         self._retry_s = retry_s
+        self._gallery = gallery
         self._routes = {name: route for name, route in config.routes.items() if not route.off_reason}
         self._senders: dict[str, Sender] = {}
         self.ways: dict[str, tuple[str, ...]] = {}
@@ -74,6 +92,11 @@ class Outbox:
         parts = {f"{name}#{number}": one for number, one in enumerate(each, 1)}
         self._senders |= {name: sender, **parts}
         self.ways[name] = tuple(parts) or (name,)
+
+    @property
+    def shows_pictures(self) -> bool:
+        """Whether a route that is on shows pictures."""
+        return any(sender.takes_pictures for sender in self._senders.values())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -169,7 +192,9 @@ class Outbox:
         return bool(row["created_at"] > self._now() + SKEW)
 
     def _send(self, client: httpx.Client, row: RowMapping) -> bool:
-        fault = tried(self._senders[row["route"]], client, message_of(row), self._now())
+        sender = self._senders[row["route"]]
+        pictures = self._gallery.pictures(row) if self._gallery is not None and sender.takes_pictures else ()
+        fault = tried(sender, client, message_of(row), self._now(), pictures)
         self._note(row, fault)
         return not fault
 
@@ -185,9 +210,9 @@ class Outbox:
             log.warning("alert %s was not taken by %s (attempt %d of %d): %s", *words)
 
 
-def tried(sender: Sender, client: httpx.Client, message: Mapping[str, Any], now: datetime) -> str:
+def tried(sender: Sender, client: httpx.Client, message: Mapping[str, Any], now: datetime, pictures: Sequence[Picture] = ()) -> str:
     """What went wrong with a message, whatever it was; empty when it was taken."""
-    return _told(attempt(lambda: sender.send(client, message, now)))
+    return _told(attempt(lambda: sender.send(client, message, now, pictures)))
 
 
 def _told(answer: str | Exception) -> str:

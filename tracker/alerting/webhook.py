@@ -14,11 +14,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 
 from scrapers.redact import redact
+from tracker.alerting.picture import Picture
 from tracker.alerting.routes import Webhook, secret
 from tracker.errors import ConfigError
 
@@ -53,8 +54,9 @@ class WebhookSender:
     url: str
     keys: tuple[bytes, ...]
     timeout_s: float
+    takes_pictures: ClassVar[bool] = False
 
-    def send(self, client: httpx.Client, message: Mapping[str, Any], now: datetime) -> str:
+    def send(self, client: httpx.Client, message: Mapping[str, Any], now: datetime, pictures: Sequence[Picture] = ()) -> str:
         """What went wrong; empty when it was taken."""
         body = json.dumps(message, ensure_ascii=False).encode()
         return post(client, self.url, self.variable, body, self.headers(str(message["id"]), now, body), self.timeout_s)

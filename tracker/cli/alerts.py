@@ -12,8 +12,10 @@ from sqlalchemy import RowMapping
 
 from tracker.alerting import decisions
 from tracker.alerting.counts import alert_counts
+from tracker.alerting.gallery import why_none
 from tracker.alerting.ledger import FAILED, said
 from tracker.alerting.outbox import make_sender, tried
+from tracker.alerting.routes import Channels, Email
 from tracker.alerting.trial import trial_message
 from tracker.cli.alert_replay import known_rule, run_backtest
 from tracker.cli.session import Json, Session, print_json, print_table, say, session
@@ -194,11 +196,15 @@ def test(
         raise BreakevenError(f"no route is on: {reasons}")
     message = trial_message(here.world, here.now)
     found = {name: _try(here, name, message) for name in wanted}
+    kinds = {here.world.alerts.routes[name].kind for name in wanted}
+    missing = why_none() if kinds & {Email.kind, Channels.kind} else ""
     if as_json:
         print_json([{"route": name, "taken": not fault, "answer": fault or "taken"} for name, fault in found.items()])
     else:
         for name, fault in found.items():
             say(f"{name}: {fault or 'taken'}")
+        if missing:
+            say(missing)
     if any(found.values()):
         raise typer.Exit(1)
 

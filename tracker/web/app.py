@@ -23,7 +23,7 @@ from tracker.plain import as_json, plain
 from tracker.present import HEADER, rows, source_line
 from tracker.readiness import not_ready
 from tracker.snapshot import ActiveAlert, ModelAnswer, Snapshot
-from tracker.web import series
+from tracker.web import pictures, series
 from tracker.web.past import Past, asked_moment
 from tracker.web.scrape import ScrapeFirst, Scrapes
 from tracker.world import World
@@ -62,6 +62,7 @@ def make_app(served: Served) -> FastAPI:
     _page(app, served, seen)
     _api(app, served, seen)
     series.add_to(app, served.world, served.db, served.now, past.budget)
+    pictures.add_to(app, served.world, served.db, past.budget)
     return app
 
 

@@ -1,0 +1,35 @@
+"""The picture of the price history that an alert is about, for those whose message holds a link to it. Drawn as a mail shows it."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, HTTPException, Path, Response
+from sqlalchemy import Engine, select
+
+from tracker.alerting.gallery import charts_of, why_none
+from tracker.alerting.ledger import ALERT
+from tracker.database import reading
+from tracker.pictures.drawing import png
+from tracker.timeline import MAX_ID
+from tracker.web.past import Budget
+from tracker.world import World
+
+
+def add_to(app: FastAPI, world: World, db: Engine, budget: Budget) -> None:
+    """Register the route."""
+
+    @app.get("/api/v1/alerts/{number}/history.png", response_class=Response)
+    def history_png(number: int = Path(ge=1, le=MAX_ID)) -> Response:
+        """The price history of an alert as a PNG, as it was known when the alert was told; of a digest its first one."""
+        if missing := why_none():
+            raise HTTPException(501, detail=missing)
+        with budget.turn():
+            with reading(db) as connection:
+                row = connection.execute(select(ALERT).where(ALERT.c.id == number)).mappings().first()
+                if row is None:
+                    raise HTTPException(404, detail=f"no alert {number}")
+                budget.spend()
+                charts = charts_of(connection, world, row)
+            if not charts:
+                raise HTTPException(404, detail=f"alert {number} is about no price, or nothing of it is known any more")
+            drawn = png(next(iter(charts.values())))
+        return Response(drawn, media_type="image/png", headers={"Cache-Control": "max-age=3600"})
