@@ -21,7 +21,8 @@ from tracker.cli import bills as bill_command
 from tracker.cli import plans as plan_command
 from tracker.cli.bills import usd
 from tracker.planning import PlanAnswer, plan_answer
-from tracker.recompute import Sizer, answer, default_question
+from tracker.questions import default_question
+from tracker.recompute import Sizer, answer
 from tracker.world import World, load_world
 
 D = Decimal

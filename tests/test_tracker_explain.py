@@ -20,7 +20,8 @@ from tracker.book import Book
 from tracker.cli.receipts import value_text
 from tracker.database import migrate, open_database, reading
 from tracker.explain import Section, explain_answer, readings, seen_by
-from tracker.recompute import Sizer, answer, default_question
+from tracker.questions import default_question
+from tracker.recompute import Sizer, answer
 from tracker.snapshot import ModelAnswer
 from tracker.stated import with_overrides
 from tracker.store import SweepReport, record_sweep

@@ -13,7 +13,8 @@ from engine.plans import Rental
 from engine.served import Served, rental_of
 from engine.setups import Setup, SetupPolicy
 from tracker.book import Book
-from tracker.recompute import Question, Sizer
+from tracker.questions import Question
+from tracker.recompute import Sizer
 from tracker.snapshot import ModelAnswer
 from tracker.world import World
 

@@ -12,12 +12,14 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, model_validator
 
+from engine.offers import Tier, Trust
 from tracker.errors import ConfigError, UnknownName, did_you_mean
 from tracker.guard.settings import GpuBands, GuardSettings
 
 Table = TypeVar("Table", bound=BaseModel)
 HOUR_S = 3600
 MOST_DAYS = 36_600
+MOST_QUESTIONS = 20  # beside the default one: each is worked out, kept and exported for every model, once a minute at least
 YEAR_H = 366 * 24  # times beyond are slips of the pen, and infinity is a TOML number
 
 
@@ -40,14 +42,27 @@ class WebSettings(_Strict):
     public_url: str = Field(default="", pattern=r"^(https?://[^\s?#]*[^\s?#/])?$")
 
 
+class AlsoSettings(_Strict):
+    """A further question: what it leaves out is as in ``[track]``. ``name`` stands for the offers it admits."""
+
+    name: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9_-]{0,39})?$")
+    workload: str = ""
+    policy: str = ""
+    models: tuple[str, ...] = ()
+    tiers: tuple[Tier, ...] = ()
+    trusts: tuple[Trust, ...] = ()
+    providers: tuple[str, ...] = ()
+
+
 class TrackSettings(_Strict):
-    """What is compared: models, the workload, the memory policy and which offers and rates are eligible."""
+    """What is compared: models, the workload, the memory policy and which offers and rates are eligible; and what else is asked."""
 
     models: tuple[str, ...]
     workload: str
     policy: str = "studiotv"
-    tiers: tuple[Literal["on_demand", "spot", "reserved"], ...] = ("on_demand",)
-    trusts: tuple[Literal["datacenter", "verified", "community", "unverified"], ...] = ("datacenter", "verified")
+    tiers: tuple[Tier, ...] = ("on_demand",)
+    trusts: tuple[Trust, ...] = ("datacenter", "verified")
+    also: tuple[AlsoSettings, ...] = Field(default=(), max_length=MOST_QUESTIONS)
     skus: tuple[str, ...] = ("standard",)
     sessions: int = Field(default=1, ge=1)
     rate_sources: tuple[str, ...] = ()

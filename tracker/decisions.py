@@ -37,12 +37,12 @@ def keep_decisions(db: Engine, sources: Mapping[str, Source], snapshot: Snapshot
     """
     with reading(db) as connection:
         if not _dropped(connection, snapshot, sweep) and not any(
-            _news(connection, sources, snapshot, answer, sweep) for answer in snapshot.answers
+            _news(connection, sources, snapshot, answer, sweep) for answer in snapshot.every
         ):
             return 0
     with writing(db) as connection:
         serialize(connection, "decisions")
-        rows = [row for answer in snapshot.answers for row in _news(connection, sources, snapshot, answer, sweep)]
+        rows = [row for answer in snapshot.every for row in _news(connection, sources, snapshot, answer, sweep)]
         rows += _dropped(connection, snapshot, sweep)
         if rows:
             connection.execute(insert_new(connection, DECISION), rows)
@@ -66,7 +66,7 @@ def _news(connection: Connection, sources: Mapping[str, Source], snapshot: Snaps
 
 def _dropped(connection: Connection, snapshot: Snapshot, sweep: int) -> list[Row]:
     """Rows that end what is asked no more: of a model, workload or policy that left the configuration."""
-    asked = {(answer.model.id, answer.workload.id, answer.policy) for answer in snapshot.answers}
+    asked = {(answer.model.id, answer.workload.id, answer.policy) for answer in snapshot.every}
     newest = select(*(DECISION.c[name] for name in KEY), func.max(DECISION.c.at).label("at")).group_by(*(DECISION.c[name] for name in KEY))
     ended: list[Row] = []
     for *key, at in connection.execute(newest):

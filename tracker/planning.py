@@ -17,7 +17,8 @@ from engine.units import MTOK
 from engine.verdicts import Verdict, verdict
 from tracker.book import Book
 from tracker.candidates import Candidate, candidates
-from tracker.recompute import Question, Sizer
+from tracker.questions import Question
+from tracker.recompute import Sizer
 from tracker.snapshot import ModelAnswer
 from tracker.world import World
 

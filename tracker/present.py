@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -9,7 +10,7 @@ from decimal import Decimal
 from engine.candidates import Setup
 from engine.exact import cents
 from engine.verdicts import billions
-from tracker.snapshot import ModelAnswer, Snapshot, SourceHealth
+from tracker.snapshot import ModelAnswer, SourceHealth
 
 NONE = "-"
 VERDICTS = {"api": "API", "self_host": "self-host", "unknown": "unknown"}
@@ -35,9 +36,9 @@ class Row:
 HEADER = ("model", "cheapest setup", "$/h", "$/month", "API $/Mtok", "break-even tokens/month", "verdict", "age of prices")
 
 
-def rows(snapshot: Snapshot) -> tuple[Row, ...]:
+def rows(answers: Iterable[ModelAnswer], now: datetime) -> tuple[Row, ...]:
     """The table of tracked models."""
-    return tuple(row(answer, snapshot.at) for answer in snapshot.answers)
+    return tuple(row(answer, now) for answer in answers)
 
 
 def row(answer: ModelAnswer, now: datetime) -> Row:

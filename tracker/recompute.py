@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from decimal import Decimal
 
 from sqlalchemy import Connection, Engine
 
@@ -26,6 +27,7 @@ from tracker.database import reading
 from tracker.facts.workloads import rate_policy
 from tracker.health import source_health
 from tracker.precedence import offer_disagreements, preferred_offers, rate_disagreements
+from tracker.questions import Question, tracked
 from tracker.snapshot import ModelAnswer, Snapshot, SourceHealth
 from tracker.stated import with_overrides
 from tracker.world import World
@@ -58,30 +60,6 @@ class Sizer:
         return self._served[key]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What is asked of the book about one model."""
-
-    workload: Workload
-    policy: FitPolicy
-    need: Need
-    offers: OfferPolicy
-    skus: tuple[str, ...]
-
-
-def default_question(world: World, workload: str = "", policy: str = "") -> Question:
-    """What ``tracker.toml`` asks: at least one session of the workload's context must fit; capacity decides how many more."""
-    track = world.settings.track
-    asked = world.workload(workload)
-    return Question(
-        workload=asked,
-        policy=world.policy(policy),
-        need=Need(context=asked.context, sessions=track.sessions),
-        offers=OfferPolicy(tiers=track.tiers, trusts=track.trusts),
-        skus=track.skus,
-    )
-
-
 def recompute(db: Engine, world: World, sizer: Sizer, at: datetime) -> Snapshot:
     """All answers for the tracked models, from what the book holds at ``at``."""
     with reading(db) as connection:
@@ -97,40 +75,49 @@ def snapshot_of(connection: Connection, world: World, sizer: Sizer, at: datetime
 def of_book(book: Book, sources: tuple[SourceHealth, ...], world: World, sizer: Sizer) -> Snapshot:
     """All answers from a book that was read before, and from what ``overrides.toml`` states."""
     book = with_overrides(book, world.overrides, world.settings.track.rate_sources)
-    question = default_question(world)
-    markets = markets_of(world, book, question)
+    whole = comparable(world, book)
+    default, *others = tracked(world)
+    markets = {offers: split(whole, offers) for offers in {question.offers for question in (default, *others)}}
+
+    def answers(question: Question) -> Iterator[ModelAnswer]:
+        return (answer(world, sizer, book, world.model(name), question, markets[question.offers]) for name in question.models)
+
     return Snapshot(
         at=book.at,
         book=book,
-        answers=tuple(answer(world, sizer, book, world.model(name), question, markets) for name in world.settings.track.models),
+        answers=tuple(answers(default)),
+        also=tuple(found for question in others for found in answers(question)),
         sources=sources,
-        market=markets.whole,
+        market=whole,
         disagreements=(*offer_disagreements(book.offers), *rate_disagreements(book.rates)),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Markets:
-    """The offers of a book that may be compared, and the eligible ones, read once for all models: the fresh, and all that are known."""
+    """The offers a question admits, read once for all models: the fresh, and all that are known."""
 
-    whole: tuple[Listed[GpuOffer], ...]
     fresh: Market
     known: Market
 
 
-def markets_of(world: World, book: Book, question: Question) -> Markets:
-    """Offers a question admits, of one source a provider. Slices of a GPU are never ranked."""
-    whole = tuple(entry for entry in preferred_offers(book.offers, world.settings.precedence.root) if not entry.is_slice)
+def comparable(world: World, book: Book) -> tuple[Listed[GpuOffer], ...]:
+    """The offers of a book that may be compared: of one source a provider. Slices of a GPU are never ranked."""
+    return tuple(entry for entry in preferred_offers(book.offers, world.settings.precedence.root) if not entry.is_slice)
+
+
+def split(whole: Sequence[Listed[GpuOffer]], offers: OfferPolicy) -> Markets:
+    """Those of them that ``offers`` admits."""
     fresh = [entry.value for entry in whole if entry.fresh]
-    found = market(fresh, question.offers)
-    known = found if len(fresh) == len(whole) else market([entry.value for entry in whole], question.offers)
-    return Markets(whole=whole, fresh=found, known=known)
+    found = market(fresh, offers)
+    known = found if len(fresh) == len(whole) else market([entry.value for entry in whole], offers)
+    return Markets(fresh=found, known=known)
 
 
 def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Question, markets: Markets | None = None) -> ModelAnswer:
     """The cheapest setup, the cheapest rate and what they say about the workload."""
     fits = sizer.fits(model, question.need, question.policy)
-    fresh, shown = _rankings(world, model, fits, markets or markets_of(world, book, question), question)
+    fresh, shown = _rankings(world, model, fits, markets or split(comparable(world, book), question.offers), question)
     rates, rate_fresh = _rates(world, model, book, question)
     setup, rate = shown.best, rates.cheapest
     capacity = None if setup is None else sizer.served(setup, fits, question.workload, book.at.date())
@@ -138,7 +125,7 @@ def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Q
     return ModelAnswer(
         model=model,
         workload=question.workload,
-        policy=question.policy.name,
+        policy=question.policy_id,
         fresh=fresh,
         setup=setup,
         setup_fresh=setup is not None and fresh.best is not None,
@@ -151,8 +138,13 @@ def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Q
         break_even=point,
         verdict=_verdict(point, question.workload),
         why_not=_why_not(setup, rate, fits),
-        running_usd_per_hour=world.settings.baseline.root.get(model.id),
+        running_usd_per_hour=_running(world, model, question),
     )
+
+
+def _running(world: World, model: ModelSpec, question: Question) -> Decimal | None:
+    """What is rented for the model today: it serves the workload of ``[track]``, and is no measure of what another one needs."""
+    return world.settings.baseline.root.get(model.id) if question.workload == world.workload() else None
 
 
 def _rankings(world: World, model: ModelSpec, fits: tuple[Fit, ...], markets: Markets, question: Question) -> tuple[Ranking, Ranking]:

@@ -47,7 +47,7 @@ class SourceHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswer:
-    """The answer for one model, workload and memory policy.
+    """The answer for one model to one question, which is known by its workload and policy (``policy@name`` where it is of other offers).
 
     ``fresh`` is ranked from prices within their age limits; ``setup`` and ``rate`` fall back to the last known ones, and
     ``setup_fresh`` and ``rate_fresh`` say so. Only fresh figures may leave as metrics or alerts.
@@ -120,7 +120,7 @@ class Vitals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything worked out from the book at one moment."""
+    """Everything worked out from the book at one moment: the answers to the default question, and ``also`` those to the others."""
 
     at: datetime
     book: Book
@@ -129,6 +129,17 @@ class Snapshot:
     disagreements: tuple[Disagreement, ...] = ()
     market: tuple[Listed[GpuOffer], ...] = ()  # what may be compared: of one source for each provider, tier and region, no slices
     vitals: Vitals | None = None  # of the daemon; None on the command line
+    also: tuple[ModelAnswer, ...] = ()
+
+    @property
+    def every(self) -> tuple[ModelAnswer, ...]:
+        """The answers to all questions, the default one first."""
+        return (*self.answers, *self.also)
+
+    def asked(self, workload: str, policy: str) -> tuple[ModelAnswer, ...]:
+        """The answers to the first question of that workload and policy; an empty name is any. None where nobody asks that."""
+        found = [a for a in self.every if workload in ("", a.workload.id) and policy in ("", a.policy)]
+        return tuple(a for a in found if (a.workload.id, a.policy) == (found[0].workload.id, found[0].policy))
 
     @property
     def newest_price_at(self) -> datetime | None:

@@ -10,7 +10,8 @@ from engine.models import ModelSpec
 from engine.policies import POLICIES, FitPolicy
 from engine.throughput import ThroughputPoint
 from engine.workloads import Workload
-from tracker.alerting.rules import AlertConfig, load_alerts
+from tracker.alerting.rules import AlertConfig, Rule, load_alerts
+from tracker.also import check_also
 from tracker.book import IMPORTED
 from tracker.config import Config, Settings, Source, load_config
 from tracker.errors import ConfigError, UnknownName, did_you_mean
@@ -108,12 +109,27 @@ def _check_alerts(world: World) -> None:
                 if model not in world.settings.track.models:
                     near = did_you_mean(model, world.settings.track.models)
                     raise UnknownName(f"models: {model!r} is not tracked{near}; name it in [track] models of tracker.toml")
+            _check_asked(world, rule)
             for gpu in getattr(rule, "gpus", ()):
                 world.gpu(gpu)
             for source in getattr(rule, "sources", ()):
                 world.config.source(source)
         except UnknownName as error:
             raise ConfigError(f"alerts.toml: [rules.{name}] {error}") from error
+
+
+def _check_asked(world: World, rule: Rule) -> None:
+    """Workloads, policies and names of a rule are those of tracked questions."""
+    track = world.settings.track
+    asked = {
+        "workloads": {track.workload, *(also.workload for also in track.also if also.workload)},
+        "policies": {track.policy, *(also.policy for also in track.also if also.policy)},
+        "names": {"", *(also.name for also in track.also)},
+    }
+    for key, known in asked.items():
+        for name in getattr(rule, key, ()):
+            if name not in known:
+                raise UnknownName(f"{key}: {name!r} is not asked{did_you_mean(name, known)}; ask it in [[track.also]] of tracker.toml")
 
 
 def _check_overrides(world: World) -> None:
@@ -164,9 +180,26 @@ def _check_track(world: World) -> None:
             raise ConfigError(f"tracker.toml: [baseline] {name!r} is not among [track] models{did_you_mean(name, track.models)}")
     world.workload()
     world.policy()
+    for number, also in enumerate(track.also):
+        try:
+            world.workload(also.workload)
+            world.policy(also.policy)
+        except UnknownName as error:
+            raise UnknownName(f"also.{number}: {error}") from error
+    check_also(track, _renters(world) if any(also.providers for also in track.also) else set())
     for name in track.rate_sources:
         if not name.startswith(IMPORTED):
             world.config.source(name)
+
+
+def _renters(world: World) -> set[str]:
+    """Providers that GPUs are rented from: those with a source or instance types of their own, and those catalogues tell of."""
+    known = {*world.settings.precedence.root, *(provider for provider, _ in world.catalogue.instances)}
+    known |= {rent.provider for rent in world.overrides.rents}
+    for source in world.config.sources.values():
+        if source.settings.kind in ("rent", "marketplace"):
+            known |= set(getattr(scraper_module(source), "PROVIDERS", {source.id: source.id}).values())
+    return known
 
 
 def _check_capacities(world: World, workload: Workload) -> None:

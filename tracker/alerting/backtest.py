@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from tracker.alerting.hearing import Heard, hear, question_of
+from tracker.alerting.hearing import Heard, bases_of, hear
 from tracker.alerting.judge import Prices, Seen, State, Terms, moved, still_true
 from tracker.alerting.message import Alarm, alarm_of
 from tracker.alerting.observe import terms_of
@@ -72,7 +72,7 @@ def backtest(world: World, rules: Mapping[str, Rule], past: Iterable[Snapshot]) 
     looks, first, last = 0, None, None
     for snapshot in past:
         looks, first, last = looks + 1, first or snapshot.at, snapshot.at
-        view = View(snapshot=snapshot, states=states, started_at=first, question=question_of(world))
+        view = View(snapshot=snapshot, states=states, started_at=first, bases=bases_of(world))
         for heard in list(hear(rules, view, snapshot.at)):
             key = (heard.seen.rule, heard.seen.subject)
             states[key] = heard.ruling.state

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Engine
 
-from tracker.alerting.hearing import hear, over_unseen, question_of
+from tracker.alerting.hearing import bases_of, hear, over_unseen
 from tracker.alerting.ledger import end, held_back, is_silent, release, silences, store
 from tracker.alerting.message import Alarm, alarm_of
 from tracker.alerting.outbox import Outbox
@@ -49,7 +49,7 @@ class AlertDesk:
             return []
         before, quiet, held = load_states(connection), silences(connection, now), held_back(connection)
         states = {key: still_news(state, held, now) for key, state in before.items()}
-        view = View(snapshot=snapshot, states=states, started_at=self.started_at, question=question_of(self.world))
+        view = View(snapshot=snapshot, states=states, started_at=self.started_at, bases=bases_of(self.world))
         after, seen, told = dict(states), set(), []
         for found in hear(rules, view, now, lambda rule, subject: is_silent(quiet, rule, subject)):
             heard = since_last_sent(found, held)

@@ -11,6 +11,7 @@ from tracker.alerting.observe import observe, terms_of
 from tracker.alerting.rules import Rule
 from tracker.alerting.view import View
 from tracker.plain import plain
+from tracker.questions import tracked
 from tracker.world import World
 
 OFF = "off"  # the basis of a source that is not looked at
@@ -57,7 +58,6 @@ def over_unseen(
             yield key, replace(state, active="")
 
 
-def question_of(world: World) -> str:
-    """What the snapshot of a world answers, in one word: another question is not compared with this one."""
-    track = world.settings.track
-    return ",".join([track.workload, track.policy, *track.tiers, *track.trusts, *track.skus, str(track.sessions)])
+def bases_of(world: World) -> Mapping[tuple[str, str], str]:
+    """What each question of a world asks, by workload and policy, the default one first."""
+    return {(question.workload.id, question.policy_id): question.basis for question in tracked(world)}

@@ -89,7 +89,7 @@ def _sides(name: str, rule: Any, view: View, side: Callable[[ModelAnswer], str])
         state, facts = view.states.get((name, subject)), market_facts(answer)
         moved = _moved(facts, {} if state is None else state.facts)
         yield Seen(
-            rule=name, kind=rule.kind, subject=subject, basis=view.basis(*PAID), seen_at=min(moved, default=answer.seen_at),
+            rule=name, kind=rule.kind, subject=subject, basis=view.basis(*PAID, answer=answer), seen_at=min(moved, default=answer.seen_at),
             label=side(answer), facts=facts, follow=bool(moved),
         )  # fmt: skip
 
@@ -150,8 +150,8 @@ def _watched(name: str, rule: PriceDrop | PriceRise, view: View) -> Iterator[See
 
 
 def _rates(name: str, rule: RateChange, view: View) -> Iterator[Seen]:
-    for answer in answers_of(rule, view):
-        for subject, prices, facts in token_prices(rule, answer):
+    for answer in view.snapshot.answers:  # a price list is one thing, however many questions it answers: as the default one reads it
+        for subject, prices, facts in token_prices(rule, answer) if not rule.models or answer.model.id in rule.models else ():
             yield Seen(
                 rule=name, kind=rule.kind, subject=subject, basis=facts["currency"], seen_at=facts["seen_at"], facts=facts,
                 prices=prices,

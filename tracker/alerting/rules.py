@@ -48,11 +48,19 @@ class Priced(Rule):
     cooldown_percent: Decimal = Field(default=Decimal(1000), gt=0, le=1000)  # a move as large as this does not wait for the cooldown
 
 
-class CheaperSetup(Priced):
+class _Asked(_Strict):
+    """About which answers: of which models to which questions. Empty: all that are tracked."""
+
+    models: tuple[str, ...] = ()
+    workloads: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # of [[track.also]]; "" is the offers of [track]
+
+
+class CheaperSetup(_Asked, Priced):
     """A whole setup one can rent that holds a tracked model for less."""
 
     kind: ClassVar[str] = "cheaper_setup"
-    models: tuple[str, ...] = ()  # empty: all that are tracked
     usd_per_month: Decimal = Field(default=Decimal(0), ge=0)
     quality: Literal["same", "any"] = "same"  # same: weights at least as exact as in the setup it replaces
 
@@ -88,18 +96,16 @@ class RateChange(Priced):
     providers: tuple[str, ...] = ()
 
 
-class SetupGone(Rule):
+class SetupGone(_Asked, Rule):
     """The cheapest setup is no longer sold and what is left costs so much more, or nothing is left."""
 
     kind: ClassVar[str] = "setup_gone"
-    models: tuple[str, ...] = ()
     percent: Decimal = Field(default=Decimal(0), ge=0, le=1000)
 
 
-class _Sided(Rule):
+class _Sided(_Asked, Rule):
     """Which side of a line the workload is on; nearer to the line than ``margin_percent`` is neither."""
 
-    models: tuple[str, ...] = ()
     margin_percent: Decimal = Field(default=Decimal(0), ge=0, lt=100)
 
 

@@ -30,7 +30,7 @@ def cheaper_setups(name: str, rule: CheaperSetup, view: View) -> Iterator[Seen]:
         if like is None and view.stale(str(before.get("source", ""))):
             continue
         rival = like or best
-        basis = view.basis(*RENT) + ("" if like else COARSER)
+        basis = view.basis(*RENT, answer=answer) + ("" if like else COARSER)
         yield Seen(
             rule=name, kind=rule.kind, subject=subject, basis=basis, seen_at=rival.seen_at, facts=setup_facts(answer, rival),
             prices={"usd_per_hour": rival.usd_per_hour}, anew=({"usd_per_hour": best.usd_per_hour}, setup_facts(answer, best)),
@@ -57,7 +57,6 @@ def _dearer(state: State | None, setup: Setup) -> bool:
 
 
 def gone_setups(name: str, rule: SetupGone, view: View) -> Iterator[Seen]:
-    listed = {_listed_name(o.value) for o in view.snapshot.book.offers if o.value.availability != "unavailable"}
     for answer in answers_of(rule, view):
         best, subject = answer.setup if answer.setup_fresh else None, subject_of(answer)
         state = view.states.get((name, subject))
@@ -66,16 +65,32 @@ def gone_setups(name: str, rule: SetupGone, view: View) -> Iterator[Seen]:
         before = {} if state is None else state.facts
         label = THERE if best is not None else ""
         old = before.get("usd_per_hour")
-        if old and before.get("listed") not in listed:
+        if old and not _is_sold(view, before, best):
             rise = None if best is None else (best.usd_per_hour - Decimal(old)) * 100 / Decimal(old)
             known = not view.stale(str(before.get("source", "")))
             label = "" if not known else GONE if rise is None or (rise > 0 and rise >= rule.percent) else THERE
         facts = dict(before) if best is None else setup_facts(answer, best) | {"listed": _listed_name(best.offer)}
         seen_at = _last_read(view, str(before.get("source", ""))) or view.snapshot.at
         yield Seen(
-            rule=name, kind=rule.kind, subject=subject, basis=view.basis(*RENT), seen_at=seen_at, label=label, follow=label == THERE,
-            facts=facts | {"left": best is not None}, becomes=THERE if best is not None else GONE,
+            rule=name, kind=rule.kind, subject=subject, basis=view.basis(*RENT, answer=answer), seen_at=seen_at, label=label,
+            follow=label == THERE, facts=facts | {"left": best is not None}, becomes=THERE if best is not None else GONE,
         )  # fmt: skip
+
+
+def _is_sold(view: View, before: Mapping[str, Any], best: Setup | None) -> bool:
+    """Whether the offer that was told is listed by a source that is believed about it, or still by the one it was told from.
+
+    That another source lists it proves nothing where the provider's own does not: a catalogue learns late what is gone.
+    """
+    name, source = before.get("listed"), before.get("source")
+    if best is not None and (name, source) == (_listed_name(best.offer), best.offer.source):
+        return True
+    book = view.snapshot.book.offers
+    told_from = (entry for entry in book if entry.value.source == source)
+    return any(
+        entry.fresh and entry.value.availability != "unavailable" and _listed_name(entry.value) == name
+        for entry in (*view.snapshot.market, *told_from)
+    )
 
 
 def _listed_name(offer: Any) -> str:

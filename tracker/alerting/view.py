@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from tracker.alerting.judge import State
+from tracker.questions import parted
 from tracker.snapshot import ModelAnswer, Snapshot
 
 States = Mapping[tuple[str, str], State]
@@ -17,21 +18,25 @@ THERE, GONE = "there", "gone"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A snapshot and what it is compared with. ``question`` is what the snapshot answers: another one starts anew."""
+    """A snapshot and what it is compared with. ``bases``: what each question of the world asks, by workload and policy.
+
+    A question of another basis, such as other tiers, starts anew. Prices that rules watch by themselves go by the default one.
+    """
 
     snapshot: Snapshot
     states: States
     started_at: datetime  # sources that were not asked since are not complained of
-    question: str = ""
+    bases: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def stale(self, source: str) -> bool:
         """Whether a configured source is stale, so that its prices are missing and not gone."""
         return any(s.id == source and s.stale for s in self.snapshot.sources)
 
-    def basis(self, *kinds: str) -> str:
-        """What is compared: the question, and the sources of those kinds that were ever read."""
+    def basis(self, *kinds: str, answer: ModelAnswer | None = None) -> str:
+        """What is compared: the question of the answer, or the default one, and the sources of those kinds that were ever read."""
         read = sorted(s.id for s in self.snapshot.sources if s.kind in kinds and s.last_success is not None)
-        return "|".join([self.question, *read])
+        asked = next(iter(self.bases.values()), "") if answer is None else self.bases.get((answer.workload.id, answer.policy), "")
+        return "|".join([asked, *read])
 
     def all_asked(self, *kinds: str) -> bool:
         """Whether every source was tried: until then the cheapest known price is only that of those that answered first."""
@@ -43,7 +48,13 @@ RENT, PAID = ("rent", "marketplace"), ("rent", "marketplace", "token")
 
 def answers_of(rule: Any, view: View) -> Iterator[ModelAnswer]:
     """The answers that a rule is about."""
-    return (a for a in view.snapshot.answers if not rule.models or a.model.id in rule.models)
+    return (answer for answer in view.snapshot.every if _is_asked(rule, answer))
+
+
+def _is_asked(rule: Any, answer: ModelAnswer) -> bool:
+    policy, name = parted(answer.policy)
+    stated = ((rule.models, answer.model.id), (rule.workloads, answer.workload.id), (rule.policies, policy), (rule.names, name))
+    return all(not wanted or has in wanted for wanted, has in stated)
 
 
 def subject_of(answer: ModelAnswer) -> str:

@@ -18,14 +18,20 @@ from tracker.database import reading
 from tracker.errors import UnknownName, did_you_mean
 from tracker.explain import Section, explain_answer, readings, seen_by
 from tracker.present import age, capacity_text, money, row, setup_text
-from tracker.recompute import Question, Sizer, answer, default_question
+from tracker.questions import Question, default_question
+from tracker.recompute import Sizer, answer
 from tracker.snapshot import ModelAnswer
 from tracker.stated import with_overrides
 from tracker.web.app import answer_facts, listed_facts
 
 Model = Annotated[str, typer.Argument(help="Id of a model: a file of config/models.")]
 WorkloadName = Annotated[str, typer.Option("--workload", help="A table of workloads.toml; default from tracker.toml.")]
-PolicyName = Annotated[str, typer.Option("--policy", help="Memory policy: studiotv, swfte, canitrun, recipe.")]
+PolicyName = Annotated[
+    str,
+    typer.Option(
+        "--policy", help="Memory policy: studiotv, swfte, canitrun, recipe; with @NAME over the offers of that name in tracker.toml."
+    ),
+]
 Context = Annotated[
     int,
     typer.Option(

@@ -70,7 +70,7 @@ def run(
 
 def _print_answers(daemon: Daemon) -> None:
     """The table of tracked models, from the book as it is: it never waits for the network."""
-    found = rows(daemon.snapshot)
+    found = rows(daemon.snapshot.answers, daemon.snapshot.at)
     cells = [(r.model, r.setup, r.usd_per_hour, r.usd_per_month, r.api_usd_per_mtok, r.break_even, r.verdict, r.age) for r in found]
     print_table(HEADER, cells, numbers=(2, 3, 4, 5))
     for entry in found:

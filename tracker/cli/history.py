@@ -11,6 +11,7 @@ import typer
 from sqlalchemy import Connection
 
 from tracker.book import read_book
+from tracker.cli.answers import PolicyName, WorkloadName
 from tracker.cli.session import Json, Session, print_json, print_table, say, session
 from tracker.database import reading
 from tracker.decided import Decided, course
@@ -18,7 +19,8 @@ from tracker.moments import since, span
 from tracker.plain import as_line
 from tracker.present import money
 from tracker.price_history import PRICES, price_history
-from tracker.recompute import Sizer, answer, default_question
+from tracker.questions import Question, default_question
+from tracker.recompute import Sizer, answer
 from tracker.timeline import TICK, Change, changes, steps
 
 Since = Annotated[str, typer.Option("--since", help="From this time on, or so long ago: 7d, 6h, 2026-11-01.")]
@@ -75,18 +77,24 @@ def history(
     start: Since = "30d",
     until: Until = "",
     step: Step = "1d",
+    workload: WorkloadName = "",
+    policy: PolicyName = "",
     lines: Lines = False,
     as_json: Json = False,
 ) -> None:
     """Prices or answers as they were at each step: only what was observed by then, with the time it was seen.
 
-    setup and breakeven tell what was decided, and when; before the first decision, what the book of that time says today.
+    setup and breakeven tell what was decided, and when; before the first decision, what the book of that time says today. They are of
+    the default question of tracker.toml; --workload and --policy name another.
     """
     here = session()
+    if what in PRICES and (workload or policy):
+        raise typer.BadParameter(f"prices of {what} are of no workload or policy; setup and breakeven are")
+    question = default_question(here.world, workload, policy)
     first, last = since(start, here.now, "--since"), since(until, here.now, "--until") if until else here.now + TICK
     moments = list(steps(first, min(last, here.now + TICK), span(step, "--step")))
     with reading(here.db) as connection:
-        rows = [{"at": at, **entry} for at, entries in _told(here, connection, what, name, moments) for entry in entries]
+        rows = [{"at": at, **entry} for at, entries in _told(here, connection, what, name, moments, question) for entry in entries]
     if lines:
         for row in rows:
             print(as_line(row))
@@ -108,20 +116,21 @@ def _text(value: Any) -> str:
 Told = Iterator[tuple[datetime, list[dict[str, Any]]]]
 
 
-def _told(here: Session, connection: Connection, what: str, name: str, moments: Sequence[datetime]) -> Told:
+def _told(here: Session, connection: Connection, what: str, name: str, moments: Sequence[datetime], question: Question) -> Told:
     """What there was at each moment: prices, or the answer that was decided then; before the first decision, what the book says."""
     if what in PRICES:
         yield from price_history(connection, here.world, what, name, moments, here.now)
         return
     if what not in ("setup", "breakeven"):
         raise typer.BadParameter(f"{what!r} is none of offer, gpu, rate, setup, breakeven")
-    model, sizer, question = here.world.model(name), Sizer(here.world), default_question(here.world)
-    decided = _decisions(here, connection, model.id, moments[0], moments[-1] + TICK)
+    model, sizer, sources = here.world.model(name), Sizer(here.world), here.world.config.sources
+    of = {"model": model.id, "workload": question.workload.id, "policy": question.policy_id}
+    decided = course(connection, sources, moments[0], moments[-1] + TICK, **of)
     for at in moments:
         if place := bisect_right(decided, at, key=lambda entry: entry.at):
             yield at, [_decided(decided[place - 1], what)]
         else:
-            book = read_book(connection, at, here.world.config.sources, known=here.now)
+            book = read_book(connection, at, sources, known=here.now)
             yield at, [_answer(answer(here.world, sizer, book, model, question), what)]
 
 
@@ -144,12 +153,6 @@ def _answer(found: Any, what: str) -> dict[str, Any]:
         "status": None if point is None else point.status,
         "verdict": None if found.verdict is None else found.verdict.answer,
     }
-
-
-def _decisions(here: Session, connection: Connection, name: str, start: datetime, end: datetime) -> list[Decided]:
-    """What was decided on the model in that time."""
-    question = default_question(here.world)
-    return course(connection, here.world.config.sources, start, end, model=name, workload=question.workload.id, policy=question.policy.name)
 
 
 def _decided(found: Decided, what: str) -> dict[str, Any]:

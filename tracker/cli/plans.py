@@ -25,7 +25,8 @@ from tracker.explain import Section, capacity_lines, explain_rate, explain_setup
 from tracker.plan_facts import plan_facts
 from tracker.planning import PlanAnswer, plan_answer
 from tracker.present import age, money
-from tracker.recompute import Question, Sizer, answer
+from tracker.questions import Question
+from tracker.recompute import Sizer, answer
 
 Volume = Annotated[
     Decimal | None,

@@ -46,7 +46,7 @@ def _of_table(table: Table, prefix: str, kind: Literal["gauge", "counter"], samp
 
 
 def _figures(snapshot: Snapshot) -> Iterator[Figure]:
-    for answer in snapshot.answers:
+    for answer in snapshot.every:
         yield from _answer(answer)
     yield from _rates(snapshot.book)
     yield from _rentals(snapshot.market)

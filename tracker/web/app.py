@@ -21,9 +21,11 @@ from tracker.faults import Trouble
 from tracker.offer_search import OfferSearch
 from tracker.plain import as_json, plain
 from tracker.present import HEADER, rows, source_line
+from tracker.questions import tracked
 from tracker.readiness import not_ready
 from tracker.snapshot import ActiveAlert, ModelAnswer, Snapshot
 from tracker.web import pictures, series
+from tracker.web.asked import asked, question_facts
 from tracker.web.past import Past, asked_moment
 from tracker.web.scrape import ScrapeFirst, Scrapes
 from tracker.world import World
@@ -91,15 +93,15 @@ def _page(app: FastAPI, served: Served, seen: SnapshotAt) -> None:
     )  # fmt: skip
 
     @app.get("/", include_in_schema=False)
-    def index(at: str = "") -> HTMLResponse:
+    def index(at: str = "", workload: str = "", policy: str = "") -> HTMLResponse:
         now = seen(at)
+        found = asked(served.world, now, workload, policy)
         sources = [{"line": source_line(s, now.at), "troubled": s.stale or s.status == "failed"} for s in now.sources]
-        workload, track = served.world.workload(), served.world.settings.track
         page = pages.get_template("index.html")
         return HTMLResponse(
             page.render(
-                header=HEADER, rows=rows(now), sources=sources, at=now.at, workload=workload, track=track,
-                alerts=active(served, now), known=now.book.known, today=served.now(), past=f"?at={minute(now.at)}" if at else "",
+                header=HEADER, rows=rows(found.answers, now.at), sources=sources, at=now.at, asked=found,
+                alerts=active(served, now), known=now.book.known, today=served.now(), past=f"at={minute(now.at)}" if at else "",
             )
         )  # fmt: skip
 
@@ -116,19 +118,25 @@ def _api(app: FastAPI, served: Served, seen: SnapshotAt) -> None:
     search = OfferSearch()
 
     @app.get("/api/v1/models")
-    def models(at: str = "") -> Response:
-        """Every tracked model: cheapest setup, rate, break-even and verdict."""
+    def models(at: str = "", workload: str = "", policy: str = "") -> Response:
+        """Every tracked model: cheapest setup, rate, break-even and verdict; as the default question has it unless another is named."""
         now = seen(at)
-        return _json({**when(now), "models": [answer_facts(answer) for answer in now.answers]})
+        answers = asked(served.world, now, workload, policy).answers
+        return _json({**when(now), "models": [answer_facts(answer) for answer in answers]})
 
     @app.get("/api/v1/models/{model}")
-    def model(model: str, at: str = "") -> Response:
+    def model(model: str, at: str = "", workload: str = "", policy: str = "") -> Response:
         """One tracked model."""
         now = seen(at)
-        for answer in now.answers:
+        for answer in asked(served.world, now, workload, policy).answers:
             if answer.model.id == model:
                 return _json({**when(now), **answer_facts(answer)})
         raise HTTPException(404, detail=_unknown(served, model))
+
+    @app.get("/api/v1/questions")
+    def questions() -> Response:
+        """What is asked about the tracked models, the default question first."""
+        return _json({"questions": [question_facts(question) for question in tracked(served.world)]})
 
     @app.get("/api/v1/offers")
     def offers(
@@ -176,6 +184,8 @@ def _unknown(served: Served, model: str) -> str:
         served.world.model(model)
     except UnknownName as error:
         return str(error)
+    if model in served.world.settings.track.models:
+        return f"model {model!r} is tracked, but not with that workload and policy; see models in [[track.also]] of tracker.toml"
     return f"model {model!r} is known but not tracked; name it in [track] models of tracker.toml"
 
 
