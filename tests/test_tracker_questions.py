@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -21,15 +22,16 @@ from tracker.ageing import latest
 from tracker.database import reading
 from tracker.decided import course, decisions
 from tracker.decisions import keep_decisions
-from tracker.errors import UnknownName
+from tracker.errors import ConfigError, UnknownName
 from tracker.faults import Trouble
 from tracker.metrics.families import families
+from tracker.paths import config_dir
 from tracker.questions import default_question, tracked
 from tracker.recompute import Sizer, recompute
 from tracker.rollup.run import MODEL, roll_up
 from tracker.snapshot import Snapshot
 from tracker.web.app import make_app
-from tracker.world import World
+from tracker.world import World, load_world
 
 D = Decimal
 NOW = T0 + timedelta(minutes=10)
@@ -112,6 +114,14 @@ def test_tiers_and_trusts_are_of_the_offers_too(db: Engine, tmp_path: Path) -> N
     looser = asking_world(tmp_path / "looser", '[[track.also]]\nname = "spot"\ntiers = ["spot"]\n')
     found = recompute(db, looser, Sizer(looser), NOW).asked("", "studiotv@spot")
     assert [a.setup and a.setup.usd_per_hour for a in found] == [1, 1]
+
+
+@pytest.mark.parametrize(("provider", "known"), [("gcp", True), ("vast", True), ("hetzner", True), ("gpuhunt", False), ("moonshot", False)])
+def test_a_provider_is_known_by_its_source_or_by_a_catalogue_that_tells_of_it(tmp_path: Path, provider: str, known: bool) -> None:
+    text = f'[track]\nmodels = ["kimi-k3.1-pro"]\nworkload = "agent-turns"\n[[track.also]]\nname = "some"\nproviders = ["{provider}"]\n'
+    (tmp_path / "tracker.toml").write_text(text, encoding="utf-8")
+    with nullcontext() if known else pytest.raises(ConfigError, match=f"no provider named '{provider}'"):
+        assert load_world(config_dir(), tmp_path)
 
 
 # --- metrics --------------------------------------------------------------------------------------------------------------

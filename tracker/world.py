@@ -19,7 +19,7 @@ from tracker.facts.catalogue import Catalogue, load_catalogue
 from tracker.facts.throughput import load_points
 from tracker.facts.workloads import Provider, find_workload, load_providers, load_workloads
 from tracker.overrides import Overrides, load_overrides
-from tracker.scrapers import check_module
+from tracker.scrapers import check_module, scraper_module
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,19 +186,25 @@ def _check_track(world: World) -> None:
             world.policy(also.policy)
         except UnknownName as error:
             raise UnknownName(f"also.{number}: {error}") from error
-    check_also(track, _renters(world) if any(also.providers for also in track.also) else set())
+    check_also(track, _renters(world, {provider for also in track.also for provider in also.providers}))
     for name in track.rate_sources:
         if not name.startswith(IMPORTED):
             world.config.source(name)
 
 
-def _renters(world: World) -> set[str]:
-    """Providers that GPUs are rented from: those with a source or instance types of their own, and those catalogues tell of."""
-    known = {*world.settings.precedence.root, *(provider for provider, _ in world.catalogue.instances)}
-    known |= {rent.provider for rent in world.overrides.rents}
-    for source in world.config.sources.values():
-        if source.settings.kind in ("rent", "marketplace"):
-            known |= set(getattr(scraper_module(source), "PROVIDERS", {source.id: source.id}).values())
+def _renters(world: World, named: set[str]) -> set[str]:
+    """Providers that GPUs are rented from: those with a source or instance types of their own, and those catalogues tell of.
+
+    Scrapers are loaded only where ``named`` has one that nothing else knows.
+    """
+    precedence, sources = world.settings.precedence.root, world.config.sources.values()
+    known = {*precedence, *(provider for provider, _ in world.catalogue.instances), *(rent.provider for rent in world.overrides.rents)}
+    rents = [source for source in sources if source.settings.kind in ("rent", "marketplace")]
+    known |= {source.id for source in rents} - {
+        second for believed in precedence.values() for second in believed if second not in precedence
+    }
+    if named - known:
+        known |= {provider for source in rents for provider in getattr(scraper_module(source), "PROVIDERS", {}).values()}
     return known
 
 
