@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from decimal import ROUND_HALF_EVEN, Decimal
-from itertools import accumulate, pairwise
+from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from databases import BOTH, new_book, opened
+from day_books import MS, by_the_book, kept
 from histories import D0, STEP, copy_of, hour, play
 from homes import run
 from hypothesis import HealthCheck, given, settings
@@ -21,23 +20,18 @@ from sqlalchemy import Engine, select, update
 
 from scrapers.contract import FxQuote
 from tracker.ageing import latest
-from tracker.book import read_book
 from tracker.bookfile import Dated
 from tracker.bookstore import import_dated
-from tracker.config import Source
 from tracker.database import reading, writing
 from tracker.decisions import keep_decisions
 from tracker.exchange import store_rates
 from tracker.recompute import Sizer
 from tracker.rollup.offers import counts, per_gpu
 from tracker.rollup.read import cheapest_days, gpu_days, least_days
-from tracker.rollup.run import DAY, GROUP, MODEL, roll_up
+from tracker.rollup.run import DAY, MODEL, roll_up
 from tracker.rollup.spans import lower_median, merged, within, without
 from tracker.rows import OfferRow, to_ms
 from tracker.world import World
-
-MS = 3_600_000
-Key = tuple[Any, ...]
 
 
 @pytest.fixture(scope="module")
@@ -48,47 +42,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 @pytest.fixture(params=BOTH)
 def db(request: pytest.FixtureRequest) -> Iterator[Engine]:
     yield from opened(new_book(request, request.param))
-
-
-# --- the slow way -----------------------------------------------------------------------------------------------------------
-
-
-def by_the_book(db: Engine, sources: dict[str, Source], until: int) -> dict[Key, tuple[int, ...]]:
-    """The book read at the first and the second millisecond of every hour: in between nothing happens in these histories."""
-    seen: dict[Key, dict[tuple[Any, ...], int]] = defaultdict(lambda: defaultdict(int))
-    with reading(db) as connection:
-        for number in range(until):
-            for moment, weight in ((hour(number), 1), (hour(number) + timedelta(milliseconds=1), MS - 1)):
-                for entry in read_book(connection, moment, sources).offers:
-                    found = entry.value
-                    if not entry.fresh or entry.is_slice or found.trust in ("community", "unverified"):
-                        continue
-                    if found.availability == "unavailable" or found.price_kind not in ("list", "ask"):
-                        continue
-                    price = found.native_per_hour / found.gpu_count
-                    nano = int((price * 10**9).to_integral_value(rounding=ROUND_HALF_EVEN))
-                    sold = range(found.gpu_count, (found.max_gpu_count or found.gpu_count) + 1)
-                    for count in {max(c for c in (1, 2, 4, 8, 16) if c <= one) for one in sold}:
-                        day = (moment - datetime(1970, 1, 1, tzinfo=UTC)).days
-                        key = (found.source, found.provider, found.gpu, count, found.tier, found.currency, day)
-                        seen[key][found.sku, found.region, found.valid_from if "dated" in found.sku else None, nano] += weight
-    return {key: figures(held) for key, held in seen.items()}
-
-
-def figures(held: dict[tuple[Any, ...], int]) -> tuple[int, ...]:
-    """Least, the price at the middle of all milliseconds laid side by side, most, different offers, and all milliseconds."""
-    side_by_side = sorted((price, length) for (*_, price), length in held.items())
-    middle = -(-sum(length for _, length in side_by_side) // 2)  # the last millisecond of the first half
-    ends = accumulate(length for _, length in side_by_side)
-    median = next(price for (price, _), end in zip(side_by_side, ends, strict=True) if end >= middle)
-    return side_by_side[0][0], median, side_by_side[-1][0], len({name[:3] for name in held}), sum(held.values())
-
-
-def kept(db: Engine) -> dict[Key, tuple[int, ...]]:
-    columns = (GROUP.c.source, GROUP.c.provider, GROUP.c.gpu, GROUP.c.gpu_count, GROUP.c.tier, GROUP.c.currency, DAY.c.day)
-    query = select(*columns, DAY.c.least, DAY.c.median, DAY.c.most, DAY.c.offers, DAY.c.held_ms).join(GROUP, GROUP.c.id == DAY.c.group_id)
-    with reading(db) as connection:
-        return {tuple(row[:7]): tuple(row[7:]) for row in connection.execute(query)}
 
 
 # --- whole histories -----------------------------------------------------------------------------------------------------------

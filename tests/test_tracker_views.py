@@ -160,6 +160,7 @@ COLUMNS = {
     "v_breakeven": "model workload policy decided_from decided_to fresh provider gpu gpu_count weight_format usd_per_hour api_provider "
     "api_sku api_usd_per_mtok api_usd_per_month self_host_usd_per_month replicas break_even_status break_even_tokens "
     "break_even_utilization verdict reason",
+    "v_gpu_days": "gpu gpu_count tier day provider source currency price_nano usd_per_gpu_hour",
     "v_monthly_cost": "model workload policy month hours month_hours self_host_usd api_usd one_setup_usd",
 }
 
@@ -184,7 +185,7 @@ def test_a_reader_reads_the_views_and_nothing_else(
         assert (done.returncode, done.stderr) == (0, "")
         assert postgres.psql(name, "select count(*) from v_current_offers", user="views_reader") == [("8",)]
         assert int(postgres.psql(name, "select count(*) from v_price_history", user="views_reader")[0][0]) > 8
-        for name_of_view in ("v_cheapest", "v_breakeven", "v_monthly_cost"):
+        for name_of_view in ("v_cheapest", "v_breakeven", "v_monthly_cost", "v_gpu_days"):
             assert postgres.psql(name, f"select count(*) from {name_of_view}", user="views_reader") == [("0",)]
         for forbidden in (
             "select * from alert",

@@ -89,6 +89,31 @@ class RollupDay(SQLModel, table=True):
     held_ms: int = Field(sa_type=BigInteger)  # how long prices were known to hold, all offers together
 
 
+class RollupMarket(SQLModel, table=True):
+    """What the lowest price of a day over all providers is of. ``gpu_count`` as in a group."""
+
+    __tablename__ = "rollup_market"
+    __table_args__ = (UniqueConstraint("gpu", "gpu_count", "tier"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    gpu: str
+    gpu_count: int
+    tier: str
+
+
+class RollupLeast(SQLModel, table=True):
+    """The lowest price of a UTC day over all providers, in 1e-9 native per GPU and hour, a row for each currency."""
+
+    __tablename__ = "rollup_least"
+    __table_args__ = {"sqlite_with_rowid": False}
+
+    market_id: int = Field(primary_key=True, foreign_key="rollup_market.id")
+    day: int = Field(primary_key=True)  # since 1970-01-01
+    currency: str = Field(primary_key=True)
+    least: int = Field(sa_type=BigInteger)
+    group_id: int = Field(foreign_key="rollup_group.id")  # whose price it is
+
+
 class RollupModel(SQLModel, table=True):
     """The winner of a UTC day: the setup that was the answer for a model the longest, with what the answers of the day cost."""
 

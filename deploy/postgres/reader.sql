@@ -6,5 +6,5 @@ create role :"reader" login password :'password' nosuperuser nocreatedb nocreate
 alter role :"reader" set default_transaction_read_only = on;
 alter role :"reader" set statement_timeout = '30s';
 grant usage on schema public to :"reader";
-grant select on v_current_offers, v_price_history, v_cheapest, v_breakeven, v_monthly_cost to :"reader";
+grant select on v_current_offers, v_price_history, v_cheapest, v_breakeven, v_monthly_cost, v_gpu_days to :"reader";
 commit;

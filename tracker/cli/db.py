@@ -30,9 +30,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def rollup(rebuild: Rebuild = False) -> None:
-    """Work out least, median and most a day of every provider, GPU, count and tier, and the winner a day of every model."""
+    """Work out what a day cost at each provider, the lowest of all of them, and the winner a day of every model."""
     here = session(writes=True)
-    written = roll_up(here.db, here.world.config.sources, here.now, rebuild=rebuild)
+    believed = here.world.settings.precedence.root
+    written = roll_up(here.db, here.world.config.sources, here.now, precedence=believed, rebuild=rebuild)
     say(f"{written:,} days worked out")
 
 

@@ -44,7 +44,7 @@ def prune(db: Engine, world: World, now: datetime, *, dry_run: bool = False) -> 
     if points is None and sweeps is None:
         return {}
     if not dry_run:
-        roll_up(db, world.config.sources, now)
+        roll_up(db, world.config.sources, now, precedence=world.settings.precedence.root)
     return take_away(db, points, sweeps, dry_run=dry_run)
 
 

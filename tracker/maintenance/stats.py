@@ -20,7 +20,7 @@ from tracker.rows import from_ms
 DATED = {
     "sweep": "at", "offer_point": "at", "rate_point": "at", "statistic": "at", "unseen": "since", "decision": "at", "fx": "day",
     "rollup_day": "day", "rollup_model": "day", "page": "fetched_at", "alert": "fired_at", "quarantine": "first_seen",
-    "unmapped": "first_seen", "baseline": "set_at",
+    "unmapped": "first_seen", "baseline": "set_at", "rollup_least": "day",
 }  # fmt: skip
 CHANGES = ("offer_point", "rate_point")
 

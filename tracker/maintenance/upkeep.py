@@ -28,7 +28,7 @@ def schedule_upkeep(
     def keep() -> None:
         at = now()
         try:
-            roll_up(db, world.config.sources, at, stop=stop)
+            roll_up(db, world.config.sources, at, precedence=world.settings.precedence.root, stop=stop)
             if at.date() not in pruned and not stop.is_set():
                 prune(db, world, at)
                 pruned.add(at.date())

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
+from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Select, and_, bindparam, select
 
-from tracker.book import IMPORTED
+from tracker.asof import IMPORTED
 from tracker.exchange import Exchange, load_range
-from tracker.rollup.run import DAY, GROUP
+from tracker.rollup.market import ALL, DAY, GROUP, LEAST, MARKET, STATE, Precedence, digest
 from tracker.rows import unscaled
 from tracker.tables import RENT_SCALE
 
 FIRST_DAY = date(1970, 1, 1)
+EPOCH_DAY = FIRST_DAY.toordinal()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +35,7 @@ class GpuDay:
 
 
 def gpu_days(
-    connection: Connection,
-    gpu: str,
-    gpu_count: int,
-    tier: str,
-    start: date,
-    end: date,
-    precedence: Mapping[str, Sequence[str]] | None = None,
+    connection: Connection, gpu: str, gpu_count: int, tier: str, start: date, end: date, precedence: Precedence | None = None
 ) -> list[GpuDay]:
     """Each provider's days in [start, end), oldest first; ``gpu_count`` is 1, 2, 4, 8 or 16.
 
@@ -74,38 +70,67 @@ def cheapest_days(days: Sequence[GpuDay]) -> list[GpuDay]:
     return [best[day] for day in sorted(best)]
 
 
+def market_days(
+    connection: Connection, gpu: str, gpu_count: int, tier: str, start: date, end: date, precedence: Precedence | None = None
+) -> list[GpuDay]:
+    """The days of the provider with the lowest price, as ``cheapest_days`` has them, from the days over all providers."""
+    asked = _asked(gpu, gpu_count, tier, start, end, precedence)
+    rows = connection.execute(_WHOSE, asked).all()
+    exchange = load_range(connection, {row.currency for row in rows}, start, end)
+    found = [_day(exchange, source, provider, currency, day, figures) for source, provider, currency, day, *figures in rows]
+    if not found or None in found:
+        return cheapest_days(gpu_days(connection, gpu, gpu_count, tier, start, end, precedence))
+    return cheapest_days(sorted((one for one in found if one is not None), key=lambda one: (one.day, one.provider)))
+
+
 def least_days(
-    connection: Connection,
-    gpu: str,
-    gpu_count: int,
-    tier: str,
-    start: date,
-    end: date,
-    precedence: Mapping[str, Sequence[str]] | None = None,
+    connection: Connection, gpu: str, gpu_count: int, tier: str, start: date, end: date, precedence: Precedence | None = None
 ) -> list[tuple[date, Decimal]]:
     """The lowest USD per GPU and hour of each day of [start, end), as ``cheapest_days`` has it, without who asked it.
 
-    Where each provider has one source the database finds it: years are read in a millisecond.
+    Years are read in a millisecond: a day is one row. Where no row is there, or one has no exchange rate, all providers are looked at.
     """
-    of = (GROUP.c.gpu == gpu, GROUP.c.gpu_count == gpu_count, GROUP.c.tier == tier)
-    several = select(GROUP.c.provider).where(*of).group_by(GROUP.c.provider).having(func.count(GROUP.c.source.distinct()) > 1)
-    if connection.scalar(several.limit(1)) is not None:
-        return [(found.day, found.least) for found in cheapest_days(gpu_days(connection, gpu, gpu_count, tier, start, end, precedence))]
-    query = (
-        select(DAY.c.day, GROUP.c.currency, func.min(DAY.c.least).label("least"))
-        .join(GROUP, GROUP.c.id == DAY.c.group_id)
-        .where(*of, DAY.c.day >= (start - FIRST_DAY).days, DAY.c.day < (end - FIRST_DAY).days)
-        .group_by(DAY.c.day, GROUP.c.currency)
-    )
-    rows = connection.execute(query).all()
-    exchange = load_range(connection, {row.currency for row in rows}, start, end)
+    rows = connection.execute(_LEAST, _asked(gpu, gpu_count, tier, start, end, precedence)).all()
+    currencies = {currency for _, currency, _ in rows}
+    if currencies == {"USD"}:
+        return [(date.fromordinal(EPOCH_DAY + number), unscaled(price, RENT_SCALE)) for number, _, price in rows]
+    exchange = load_range(connection, currencies, start, end)
     best: dict[date, Decimal] = {}
     for number, currency, price in rows:
-        day = FIRST_DAY + timedelta(days=number)
+        day = date.fromordinal(EPOCH_DAY + number)
         usd = exchange.usd(unscaled(price, RENT_SCALE), currency, day)
-        if usd is not None:
-            best[day] = min(usd, best.get(day, usd))
-    return sorted(best.items())
+        if usd is None:
+            break
+        best[day] = min(usd, best.get(day, usd))
+    else:
+        if best:
+            return list(best.items())
+    return [(found.day, found.least) for found in cheapest_days(gpu_days(connection, gpu, gpu_count, tier, start, end, precedence))]
+
+
+def _asked(gpu: str, gpu_count: int, tier: str, start: date, end: date, precedence: Precedence | None) -> dict[str, object]:
+    first, last = (day.toordinal() - EPOCH_DAY for day in (start, end))
+    return {"gpu": gpu, "gpu_count": gpu_count, "tier": tier, "start": first, "end": last, "basis": digest(precedence or {})}
+
+
+def _over_all(*columns: Any) -> Select[Any]:
+    """Days over all providers, oldest first; none while they are worked out for another precedence. Made once: it takes its time."""
+    believed = select(STATE.c.source).where(STATE.c.source == ALL, STATE.c.basis == bindparam("basis")).exists()
+    return (
+        select(*columns)
+        .join_from(MARKET, LEAST, LEAST.c.market_id == MARKET.c.id)
+        .where(*(MARKET.c[name] == bindparam(name) for name in ("gpu", "gpu_count", "tier")))
+        .where(LEAST.c.day >= bindparam("start"), LEAST.c.day < bindparam("end"), believed)
+        .order_by(LEAST.c.day)
+    )
+
+
+_LEAST = _over_all(LEAST.c.day, LEAST.c.currency, LEAST.c.least)
+_WHOSE = (
+    _over_all(GROUP.c.source, GROUP.c.provider, GROUP.c.currency, *(c for c in DAY.c if c.name != "group_id"))
+    .join(GROUP, GROUP.c.id == LEAST.c.group_id)
+    .join(DAY, and_(DAY.c.group_id == LEAST.c.group_id, DAY.c.day == LEAST.c.day))
+)
 
 
 def _rank(source: str, provider: str, stated: Sequence[str], least: Decimal) -> tuple[object, ...]:

@@ -15,7 +15,7 @@ from datetime import datetime
 from threading import Event
 from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, and_, delete, func, insert, select, update
 from sqlmodel import SQLModel
 
 from tracker.book import IMPORTED
@@ -25,6 +25,7 @@ from tracker.derived_tables import RollupDay as RollupDay  # registers the table
 from tracker.listing import OFFER, OFFER_POINT, SWEEP
 from tracker.points import insert_new
 from tracker.postgres import serialize
+from tracker.rollup.market import Precedence, derive, lock, refresh
 from tracker.rollup.models import Subject, first_decision, model_days, subjects
 from tracker.rollup.offers import Figures, Group, source_days
 from tracker.rollup.spans import DAY_MS
@@ -38,12 +39,22 @@ SPAN_DAYS = 7  # worked out at once: what is held in memory
 LATE_MS = 15 * 60 * 1000  # what another process may still store with a time before ours
 
 
-def roll_up(db: Engine, sources: Mapping[str, Source], now: datetime, *, rebuild: bool = False, stop: Event | None = None) -> int:
+def roll_up(
+    db: Engine,
+    sources: Mapping[str, Source],
+    now: datetime,
+    *,
+    precedence: Precedence | None = None,
+    rebuild: bool = False,
+    stop: Event | None = None,
+) -> int:
     """Bring every rollup up to ``now``; ``rebuild``: all of them anew. Returns the number of rows worked out.
 
     Some days of a source are worked out, then written in a transaction of their own, so that sweeps wait little; after one ``stop``
     ends it.
     """
+    believed = precedence or {}
+    refresh(db, believed, anew=rebuild, stop=stop)
     with reading(db) as connection:
         known = connection.execute(select(OFFER.c.source).distinct().order_by(OFFER.c.source)).scalars().all()
     written = 0
@@ -53,8 +64,8 @@ def roll_up(db: Engine, sources: Mapping[str, Source], now: datetime, *, rebuild
             with reading(db) as connection:
                 work = _work_out(connection, source, _limit(sources, source), to_ms(now), anew)
             with writing(db) as connection:
-                serialize(connection, f"rollup {source}")
-                kept = _keep(connection, source, work)
+                lock(connection)
+                kept = _keep(connection, source, work, believed)
             written, done, anew = written + kept, work.state["until"] == to_ms(now), False
     with writing(db) as connection:
         serialize(connection, "rollup models")
@@ -74,9 +85,11 @@ def pruned_before(connection: Connection) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Days of a source as they are now, from ``first`` on, and the states before and after."""
+    """Days of a source as they are now, from ``first`` to ``last``, and the states before and after. ``ends``: none comes after them."""
 
     first: int
+    last: int
+    ends: bool
     figures: Mapping[tuple[Group, int], Figures]
     before: Mapping[str, Any] | None
     state: Mapping[str, Any]
@@ -95,17 +108,29 @@ def _work_out(connection: Connection, source: str, limit: int | None, now: int, 
     newest = connection.scalar(select(func.max(OFFER.c.id)).where(OFFER.c.source == source)) or 0
     sweep = connection.scalar(select(func.max(SWEEP.c.id)).where(SWEEP.c.source == source)) or 0
     after = {"until": min(now, (last + 1) * DAY_MS), "sweep": sweep, "offer": newest, "basis": _basis(connection, source, limit, newest)}
-    return _Work(first, figures, state, after)
+    return _Work(first, last, after["until"] == now, figures, state, after)
 
 
-def _keep(connection: Connection, source: str, work: _Work) -> int:
+def _keep(connection: Connection, source: str, work: _Work, precedence: Precedence) -> int:
     """Write the days; returns how many. Where another process was faster, its days stay and the next run goes on from them."""
     if _state(connection, source) != work.before:
         return 0
-    mine = DAY.c.group_id.in_(select(GROUP.c.id).where(GROUP.c.source == source))
-    connection.execute(delete(DAY).where(mine, DAY.c.day >= work.first))
+    days = DAY.c.day >= work.first if work.ends else DAY.c.day.between(work.first, work.last)
+    wanted = and_(DAY.c.group_id.in_(select(GROUP.c.id).where(GROUP.c.source == source)), days)
+    before = _least(connection, wanted)
+    connection.execute(delete(DAY).where(wanted))
     _note(connection, source, work.state)
-    return _store(connection, source, work.figures)
+    written = _store(connection, source, work.figures)
+    moved = before ^ _least(connection, wanted)
+    if moved:
+        derive(connection, precedence, {gpu for gpu, *_ in moved}, min(day for _, _, day, _ in moved), max(day for _, _, day, _ in moved))
+    return written
+
+
+def _least(connection: Connection, wanted: ColumnElement[bool]) -> set[tuple[str, int, int, int]]:
+    """GPU, group, day and price of those days: what the lowest price over all providers is worked out from."""
+    query = select(GROUP.c.gpu, DAY.c.group_id, DAY.c.day, DAY.c.least).join(GROUP, GROUP.c.id == DAY.c.group_id).where(wanted)
+    return {(gpu, group, day, least) for gpu, group, day, least in connection.execute(query)}
 
 
 def _state(connection: Connection, source: str) -> dict[str, Any] | None:
