@@ -11,6 +11,7 @@ from typing import Any
 from engine.offers import GpuOffer
 from engine.rates import TokenPrices, TokenRate
 from tracker.book import Book, Listed
+from tracker.entry_values import offers_of, rates_of
 from tracker.exchange import Exchange
 
 D = Decimal
@@ -65,8 +66,8 @@ def book(offers: Iterable[Any] = (B300,), rates: Iterable[Any] = (MOONSHOT,), at
     return Book(
         at=at,
         known=at,
-        offers=tuple(o if isinstance(o, Listed) else listed(o) for o in offers),
-        price_lists=tuple(r if isinstance(r, Listed) else listed(r) for r in rates),
+        offers=offers_of(o if isinstance(o, Listed) else listed(o) for o in offers),
+        price_lists=rates_of(r if isinstance(r, Listed) else listed(r) for r in rates),
         exchange=Exchange(days={}, rates={}),
         unpriced={},
     )

@@ -27,6 +27,7 @@ from engine.sizing import Need, feasible_fits
 from engine.units import usd_per_month
 from engine.workloads import Workload
 from tracker.book import Book, Listed
+from tracker.entry_values import NO_OFFERS, rates_of
 from tracker.exchange import exchange_of
 from tracker.facts.catalogue import Catalogue, load_catalogue
 from tracker.facts.workloads import load_providers, load_workloads, rate_policy
@@ -73,7 +74,8 @@ class Facts:
             usd=KIMI,
             seen_at=DAY,
         )
-        listed = Book(at=DAY, known=DAY, offers=(), price_lists=(Listed(rate, "", True, False),), exchange=exchange_of([]), unpriced={})
+        lists = rates_of([Listed(rate, "", True, False)])
+        listed = Book(at=DAY, known=DAY, offers=NO_OFFERS, price_lists=lists, exchange=exchange_of([]), unpriced={})
         rates = [entry.value for entry in with_overrides(listed, self.overrides, ()).rates]
         cheapest = cheapest_rate(rates, self.kimi.id, DAY, workload, self.policy).cheapest
         assert cheapest is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -25,6 +25,7 @@ from scrapers.http import HostGate
 from tracker.book import read_book
 from tracker.collect import Collector, collect_source
 from tracker.database import reading
+from tracker.entry_values import offers_of, rates_of
 from tracker.health import source_health
 from tracker.metrics.exposition import Form, Renderer, assemble
 from tracker.metrics.families import families
@@ -179,12 +180,12 @@ def test_at_full_size_there_are_one_to_three_thousand_series(upstream: Upstream,
     with reading(handle) as connection:
         book, health = read_book(connection, NOW, ours.config.sources), source_health(connection, full.config.sources, NOW)
     handle.dispose()
-    book = replace(book, offers=taken_for_fresh(book.offers), price_lists=taken_for_fresh(book.price_lists))
+    book = replace(book, offers=offers_of(taken_for_fresh(book.offers)), price_lists=rates_of(taken_for_fresh(book.price_lists)))
     snapshot = replace(of_book(book, health, full, Sizer(full)), vitals=VITALS)
     assert 1_000 < len(series(text_of(snapshot))) < 3_000
 
 
-def taken_for_fresh(entries: tuple[Any, ...]) -> tuple[Any, ...]:
+def taken_for_fresh(entries: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(replace(entry, fresh=True, imported=False) for entry in entries)
 
 

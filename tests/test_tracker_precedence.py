@@ -8,6 +8,7 @@ from decimal import Decimal
 from engine.offers import GpuOffer, Tier
 from engine.rates import TokenPrices, TokenRate
 from tracker.book import Listed
+from tracker.entry_values import offers_of, rates_of
 from tracker.precedence import offer_disagreements, preferred_offers, rate_disagreements
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -34,7 +35,7 @@ def listed(
 
 
 def prices(entries: list[Listed[GpuOffer]], precedence: dict[str, list[str]] | None = None) -> list[str]:
-    return [f"{entry.value.source} {entry.value.usd_per_hour}" for entry in preferred_offers(entries, precedence or {})]
+    return [f"{entry.value.source} {entry.value.usd_per_hour}" for entry in preferred_offers(offers_of(entries), precedence or {})]
 
 
 def test_the_providers_own_interface_is_believed_before_a_catalogue() -> None:
@@ -68,11 +69,11 @@ def test_of_imported_rows_about_the_same_machine_the_newest_stands() -> None:
 
 
 def test_disagreement_is_the_widest_spread_between_fresh_sources() -> None:
-    found = offer_disagreements([listed("gpuhunt", "24"), listed("nebius", "30"), listed("skypilot", "12", fresh=False)])
+    found = offer_disagreements(offers_of([listed("gpuhunt", "24"), listed("nebius", "30"), listed("skypilot", "12", fresh=False)]))
     assert [(d.provider, d.what, d.sources, d.ratio) for d in found] == [
         ("nebius", "nvidia-h200-sxm-141", ("gpuhunt", "nebius"), Decimal("0.25")),
     ]
-    assert offer_disagreements([listed("nebius", "30")]) == ()
+    assert offer_disagreements(offers_of([listed("nebius", "30")])) == ()
 
 
 def rate(source: str, price: str, cached: str | None) -> Listed[TokenRate]:
@@ -85,5 +86,5 @@ def rate(source: str, price: str, cached: str | None) -> Listed[TokenRate]:
 
 
 def test_rates_are_compared_kind_by_kind_and_unknown_is_no_disagreement() -> None:
-    assert [d.ratio for d in rate_disagreements([rate("genai_prices", "2", "0.2"), rate("litellm", "2", "0.8")])] == [Decimal(3)]
-    assert [d.ratio for d in rate_disagreements([rate("genai_prices", "2", "0.2"), rate("litellm", "2", None)])] == [Decimal(0)]
+    assert [d.ratio for d in rate_disagreements(rates_of([rate("genai_prices", "2", "0.2"), rate("litellm", "2", "0.8")]))] == [Decimal(3)]
+    assert [d.ratio for d in rate_disagreements(rates_of([rate("genai_prices", "2", "0.2"), rate("litellm", "2", None)]))] == [Decimal(0)]

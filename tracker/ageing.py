@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sqlalchemy import Engine
 
-from tracker.book import Listed, Value
 from tracker.clock import newest_sweep, reading_moment
-from tracker.config import Source
-from tracker.database import reading
+from tracker.database import reading as transaction
+from tracker.entries import Entries, Listed, Reading, Value
 from tracker.recompute import Sizer, of_book, snapshot_of
 from tracker.snapshot import Snapshot, SourceHealth
 from tracker.world import World
@@ -19,27 +17,32 @@ from tracker.world import World
 
 def latest(db: Engine, world: World, sizer: Sizer, now: datetime) -> tuple[int, Snapshot]:
     """Number of the newest sweep, and the answers from the book with it."""
-    with reading(db) as connection:
+    with transaction(db) as connection:
         return newest_sweep(connection), snapshot_of(connection, world, sizer, reading_moment(connection, now))
 
 
 def aged(snapshot: Snapshot, world: World, sizer: Sizer, now: datetime) -> Snapshot:
     """The same book later, with nothing new in it: what has passed its age limit since is fresh no more."""
-    at, sources = max(now, snapshot.at), world.config.sources
+    at = max(now, snapshot.at)
     book = replace(
         snapshot.book,
         at=at,
         known=at,
-        offers=tuple(_aged(entry, at, sources) for entry in snapshot.book.offers),
-        price_lists=tuple(_aged(entry, at, sources) for entry in snapshot.book.price_lists),
+        offers=_aged(snapshot.book.offers, at),
+        price_lists=_aged(snapshot.book.price_lists, at),
     )
     return of_book(book, tuple(_aged_health(source, at) for source in snapshot.sources), world, sizer)
 
 
-def _aged(entry: Listed[Value], at: datetime, sources: Mapping[str, Source]) -> Listed[Value]:
-    source = sources.get(entry.value.source)
-    in_time = source is not None and at - entry.seen_at <= timedelta(hours=source.settings.max_age_hours)
-    return replace(entry, fresh=entry.fresh and in_time)
+def _aged(entries: Entries[Value], at: datetime) -> Entries[Value]:
+    reading = entries.reading
+    given = {id_: replace(entry, fresh=entry.fresh and _in_time(entry, reading, at)) for id_, entry in reading.given.items()}
+    return Entries(entries.rows, replace(reading, until=at, given=given))
+
+
+def _in_time(entry: Listed[Value], reading: Reading[Value], at: datetime) -> bool:
+    source = reading.sources.get(entry.value.source)
+    return source is not None and at - entry.seen_at <= timedelta(hours=source.settings.max_age_hours)
 
 
 def _aged_health(source: SourceHealth, at: datetime) -> SourceHealth:

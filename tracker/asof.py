@@ -7,21 +7,25 @@ is known when it is made; imported history is known from its import on, whatever
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, and_, func, select, union
+from sqlalchemy import CTE, ColumnElement, Connection, FromClause, and_, func, select, union
 from sqlmodel import SQLModel
 
 from tracker.listing import GOOD, OFFERS, RATES, SWEEP, Kind, gone_column, unseen_at
-from tracker.rows import OfferRow, RateRow, from_ms, to_ms
+from tracker.rows import from_ms, to_ms
 
 _TABLES = SQLModel.metadata.tables
 BACKDATED, REWORDED = _TABLES["backdated"], _TABLES["reworded"]
 FIELDS = {kind.name: tuple(field.name for field in fields(kind.row)) for kind in (OFFERS, RATES)}
 IMPORTED = "book:"  # sources of imported rows: the origin follows the colon
+
+Row = tuple[Any, ...]  # as the driver tells it: these four, then the fields of its kind
+ID, SOURCE, ORIGIN, AT = range(4)  # AT: observed at this price from
+PREFIX = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,20 +41,14 @@ class Moment:
         return self.known > self.at
 
 
-class Seen(NamedTuple):
-    """A row with the moments of its price. ``told`` are its fields in their order; a tuple, since a book has tens of thousands."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """What was listed at a moment, and what is known of when: moments are as they are stored."""
 
-    kind: Kind
-    told: tuple[Any, ...]
-    source: str
-    origin: str
-    since: int  # ms: observed at this price from
-    seen_at: int  # ms
-
-    @property
-    def row(self) -> OfferRow | RateRow:
-        """The row itself."""
-        return self.kind.row(**dict(zip(FIELDS[self.kind.name], self.told, strict=True)))
+    told: list[Row]
+    covered: Mapping[str, int]  # source -> last moment it was covered whole
+    unseen: Mapping[int, int]  # id -> its own last sighting, of what was listed and not printed
+    starts: Mapping[int, int]  # id -> first moment of the price, of imported rows, where a point may only confirm one
 
 
 def as_known(connection: Connection, at: datetime, now: datetime | None = None) -> Moment:
@@ -66,9 +64,9 @@ def _newest_knowledge(connection: Connection, at: datetime) -> datetime:
     return at if newest is None else max(at, from_ms(newest))
 
 
-def coverage(connection: Connection, at: datetime) -> dict[str, int]:
-    """Last moment each source was covered whole, in ms: one look into an index a source, however many sweeps there are."""
-    told = union(*(select(kind.dimension.c.source) for kind in (OFFERS, RATES))).subquery()
+def coverage(connection: Connection, at: datetime) -> dict[str, int | None]:
+    """Last moment each source that tells prices was covered whole, None for never: a step in an index a source, however many rows."""
+    told = union(*(select(_sources(kind).c.source) for kind in (OFFERS, RATES))).subquery()
     last = (
         select(SWEEP.c.at)
         .where(SWEEP.c.source == told.c.source, SWEEP.c.at <= to_ms(at), SWEEP.c.complete.is_(True), SWEEP.c.status.in_(GOOD))
@@ -76,12 +74,19 @@ def coverage(connection: Connection, at: datetime) -> dict[str, int]:
         .limit(1)
         .scalar_subquery()
     )
-    return {source: moment for source, moment in connection.execute(select(told.c.source, last)) if moment is not None}
+    query = select(told.c.source, last).where(told.c.source.is_not(None)).order_by(told.c.source)
+    return {source: moment for source, moment in connection.execute(query)}  # noqa: C416  rows are no pairs to dict()
 
 
-def rows_at(
-    connection: Connection, kind: Kind, moment: Moment, covered: Mapping[str, int], only: Mapping[str, Collection[str]] | None = None
-) -> Iterator[Seen]:
+def _sources(kind: Kind) -> CTE:
+    """The sources of a kind's rows, and at last None: each is the next one in the index."""
+    source = kind.dimension.c.source
+    steps = select(func.min(source).label("source")).cte(f"{kind.name}_sources", recursive=True)
+    following = select(func.min(source)).where(source > steps.c.source).scalar_subquery()
+    return steps.union_all(select(following).where(steps.c.source.is_not(None)))
+
+
+def rows_at(connection: Connection, kind: Kind, moment: Moment, only: Mapping[str, Collection[str]] | None = None) -> Rows:
     """What was listed at the moment; ``only`` names columns and the values wanted in them."""
     dimension, point, at = kind.dimension, kind.point, to_ms(moment.at)
     wanted = [dimension.c[name].in_(list(values)) for name, values in (only or {}).items()]
@@ -91,26 +96,35 @@ def rows_at(
         .correlate(dimension)
         .scalar_subquery()
     )
-    names = FIELDS[kind.name]
     query = (
         select(
-            *((point if name in kind.row.VALUES else dimension).c[name] for name in names),
             *(dimension.c[name] for name in ("id", "source", "origin")),
             point.c.at,
+            *((point if name in kind.row.VALUES else dimension).c[name] for name in FIELDS[kind.name]),
         )
         .select_from(dimension)
         .join(point, and_(point.c[kind.link] == dimension.c.id, point.c.at == latest))
         .where(gone_column(point).is_(False), *wanted)
         .order_by(dimension.c.id)
     )
-    starts = _imported_starts(connection, kind, moment, wanted)
-    unseen, wording = unseen_at(connection, at), _old_wording(connection, kind, at)
-    for found in connection.execute(query).all():
-        told, (id_, source, origin, own) = found[: len(names)], found[len(names) :]
-        if id_ in wording:
-            told = tuple({**dict(zip(names, told, strict=True)), **wording[id_]}.values())
-        seen = unseen.get((kind.name, id_)) or max(own, covered.get(source, own))
-        yield Seen(kind, told, source, origin, starts.get(id_, own), seen)
+    result = connection.execute(query)
+    told: list[Row] = list(result.cursor.fetchall())  # the driver's own tuples: a book has tens of thousands
+    result.close()
+    if wording := _old_wording(connection, kind, at):
+        told = [_as_worded(row, kind, wording[row[ID]]) if row[ID] in wording else row for row in told]
+    covered = coverage(connection, moment.at)
+    imported = [source for source in covered if source.startswith(IMPORTED)]
+    return Rows(
+        told=told,
+        covered={source: last for source, last in covered.items() if last is not None},
+        unseen={id_: last_seen for (name, id_), last_seen in unseen_at(connection, at).items() if name == kind.name},
+        starts=_imported_starts(connection, kind, moment, imported, wanted) if imported else {},
+    )
+
+
+def _as_worded(row: Row, kind: Kind, was: Mapping[str, Any]) -> Row:
+    """A row with its description as it was then."""
+    return (*row[:PREFIX], *(was.get(name, now) for name, now in zip(FIELDS[kind.name], row[PREFIX:], strict=True)))
 
 
 def known_by(connection: Connection, kind: Kind, moment: Moment, point: FromClause | None = None) -> list[ColumnElement[bool]]:
@@ -123,14 +137,16 @@ def known_by(connection: Connection, kind: Kind, moment: Moment, point: FromClau
     return [~unknown.correlate(point).exists()]
 
 
-def _imported_starts(connection: Connection, kind: Kind, moment: Moment, wanted: Sequence[ColumnElement[bool]]) -> dict[int, int]:
+def _imported_starts(
+    connection: Connection, kind: Kind, moment: Moment, imported: Sequence[str], wanted: Sequence[ColumnElement[bool]]
+) -> dict[int, int]:
     """For imported rows, where equal points in a row only confirm a price: the first moment of the last run."""
     dimension, point = kind.dimension, kind.point
     query = (
         select(point.c[kind.link], point.c.at, *(point.c[name] for name in kind.row.VALUES))
         .select_from(point)
         .join(dimension, point.c[kind.link] == dimension.c.id)
-        .where(dimension.c.source.like(IMPORTED + "%"), point.c.at <= to_ms(moment.at), *wanted, *known_by(connection, kind, moment))
+        .where(dimension.c.source.in_(imported), point.c.at <= to_ms(moment.at), *wanted, *known_by(connection, kind, moment))
         .order_by(point.c[kind.link], point.c.at)
     )
     starts: dict[int, int] = {}

@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
-from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from operator import itemgetter
 
 from sqlalchemy import Connection
 
-from engine.offers import AVAILABILITIES, GpuOffer
-from engine.rates import Conditions, TokenPrices, TokenRate
+from engine.offers import GpuOffer
+from engine.rates import TokenRate
+from tracker.asof import AT, ID, SOURCE, Moment, Row, Rows, as_known, rows_at
 from tracker.asof import IMPORTED as IMPORTED
-from tracker.asof import Moment, Seen, as_known, coverage, rows_at
 from tracker.config import Source
+from tracker.entries import Entries, Reading
+from tracker.entries import Listed as Listed
+from tracker.entries import Value as Value
+from tracker.entry_values import ONE, listed_offer, listed_rate
 from tracker.exchange import Exchange, load_exchange
 from tracker.listing import OFFERS, RATES
-from tracker.rows import RateRow, from_ms, unscaled
-from tracker.tables import RENT_SCALE
+from tracker.row_fields import (
+    CURRENCY,
+    GPU,
+    GPU_COUNT,
+    MODEL,
+    PROVIDER,
+    RATE_CURRENCY,
+    RATE_FROM,
+    RATE_TO,
+    REGION,
+    ROW_SOURCE,
+    SELLER,
+    SKU,
+    TERM_MONTHS,
+    TIER,
+    TRUST,
+    VALID_FROM,
+)  # fmt: skip
+from tracker.rows import to_ms
 
 Only = Mapping[str, Collection[str]]  # column -> the values that are wanted
 
-ONE = Decimal(1)
-NEVER = datetime.max.replace(tzinfo=UTC)
-_same = attrgetter("source", "provider", "sku", "region", "gpu", "gpu_count", "tier", "term_months", "trust")
-
-Value = TypeVar("Value", GpuOffer, TokenRate)
-
-
-@dataclass(frozen=True, slots=True)
-class Listed(Generic[Value]):
-    """An offer or rate of the book. ``fresh``: seen live within its source's age limit; imported rows never are."""
-
-    value: Value
-    origin: str
-    fresh: bool
-    imported: bool
-    is_slice: bool = False
-
-    @property
-    def seen_at(self) -> datetime:
-        """When its price was last seen."""
-        return self.value.seen_at
+_same = itemgetter(SOURCE, PROVIDER, SKU, REGION, GPU, GPU_COUNT, TIER, TERM_MONTHS, TRUST)
+_dated = itemgetter(SOURCE, CURRENCY, VALID_FROM)
+_provider, _sold = itemgetter(PROVIDER), itemgetter(SELLER, MODEL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,20 +54,28 @@ class Book:
 
     at: datetime
     known: datetime  # what was learnt later does not count
-    offers: tuple[Listed[GpuOffer], ...]
-    price_lists: tuple[Listed[TokenRate], ...]
+    offers: Entries[GpuOffer]
+    price_lists: Entries[TokenRate]
     exchange: Exchange
     unpriced: Mapping[str, int]
 
     @property
-    def rates(self) -> tuple[Listed[TokenRate], ...]:
+    def rates(self) -> Entries[TokenRate]:
         """Token rates in force at ``at``."""
-        return tuple(entry for entry in self.price_lists if entry.value.in_force(self.at))
+        at, given = to_ms(self.at), self.price_lists.reading.given
+        return self.price_lists.of(
+            row for row in self.price_lists.rows if (_in_force(row, at) if row[ID] >= 0 else given[row[ID]].value.in_force(self.at))
+        )
 
     @property
-    def announced(self) -> tuple[Listed[TokenRate], ...]:
+    def announced(self) -> Entries[TokenRate]:
         """Token rates that start later."""
-        return tuple(entry for entry in self.price_lists if entry.value.valid_from is not None and entry.value.valid_from > self.at)
+        at = to_ms(self.at)
+        return self.price_lists.of(row for row in self.price_lists.rows if (start := row[RATE_FROM]) is not None and start > at)
+
+
+def _in_force(row: Row, at: int) -> bool:
+    return (row[RATE_FROM] is None or row[RATE_FROM] <= at) and (row[RATE_TO] is None or at < row[RATE_TO])
 
 
 def read_book(connection: Connection, at: datetime, sources: Mapping[str, Source], known: datetime | None = None) -> Book:
@@ -76,8 +86,8 @@ def read_book(connection: Connection, at: datetime, sources: Mapping[str, Source
     return Book(
         at=at,
         known=moment.known,
-        offers=tuple(read_offers(connection, moment, sources, exchange, unpriced=unpriced)),
-        price_lists=tuple(read_rates(connection, moment, sources, exchange, unpriced=unpriced)),
+        offers=read_offers(connection, moment, sources, exchange, unpriced=unpriced),
+        price_lists=read_rates(connection, moment, sources, exchange, unpriced=unpriced),
         exchange=exchange,
         unpriced=unpriced,
     )
@@ -90,18 +100,19 @@ def read_offers(
     exchange: Exchange,
     only: Only | None = None,
     unpriced: dict[str, int] | None = None,
-) -> list[Listed[GpuOffer]]:
+) -> Entries[GpuOffer]:
     """Offers in force; imported ones only of providers that no live source lists, also where ``only`` some are wanted."""
-    worth = _Worth(exchange, moment.at, sources, {} if unpriced is None else unpriced)
-    seen = rows_at(connection, OFFERS, moment, coverage(connection, moment.at), only)
-    offers = [offer for row in seen if (offer := _offer(row, worth))]
-    found = _in_force_offers(offers, moment.at)
-    imported = {entry.value.provider for entry in found if entry.imported}
-    if only is None or "provider" in only or not imported:
-        return _give_way(found, lambda offer: offer.provider)
+    found = rows_at(connection, OFFERS, moment, only)
+    reading = _reading(found, moment, sources, exchange, listed_offer)
+    rows = _in_force_offers(_priced(found.told, CURRENCY, reading, unpriced), reading, to_ms(moment.at))
+    imported = {row[PROVIDER] for row in rows if row[SOURCE].startswith(IMPORTED)} if _any_imported(rows) else None
+    if not imported:
+        return Entries(rows, reading)
+    if only is None or "provider" in only:
+        return Entries(_give_way(rows, _provider), reading)
     theirs = read_offers(connection, moment, sources, exchange, {"provider": imported})
-    stay = {entry.value.provider for entry in theirs if entry.imported}
-    return [entry for entry in found if not entry.imported or entry.value.provider in stay]
+    stay = {row[PROVIDER] for row in theirs.rows if row[SOURCE].startswith(IMPORTED)}
+    return Entries([row for row in rows if not row[SOURCE].startswith(IMPORTED) or row[PROVIDER] in stay], reading)
 
 
 def read_rates(
@@ -111,145 +122,64 @@ def read_rates(
     exchange: Exchange,
     only: Only | None = None,
     unpriced: dict[str, int] | None = None,
-) -> list[Listed[TokenRate]]:
+) -> Entries[TokenRate]:
     """Price lists with past and announced entries; imported ones only where no live source lists the provider and model."""
-    worth = _Worth(exchange, moment.at, sources, {} if unpriced is None else unpriced)
-    seen = rows_at(connection, RATES, moment, coverage(connection, moment.at), only)
-    listed = [rate for row in seen if (rate := _rate(row, worth))]
-    return _give_way(listed, lambda rate: (rate.provider, rate.model))
+    found = rows_at(connection, RATES, moment, only)
+    reading = _reading(found, moment, sources, exchange, listed_rate)
+    rows = _priced(found.told, RATE_CURRENCY, reading, unpriced)
+    return Entries(_give_way(rows, _sold) if _any_imported(rows) else rows, reading)
 
 
-@dataclass(slots=True)
-class _Worth:
-    """What prices of one reading are worth and how old they may be, worked out once for each currency, source and moment."""
-
-    exchange: Exchange
-    at: datetime
-    sources: Mapping[str, Source]
-    unpriced: dict[str, int]
-    _pairs: dict[str, tuple[Decimal, date] | None] = field(default_factory=dict)
-    _oldest: dict[str, datetime] = field(default_factory=dict)
-    _moments: dict[int, datetime] = field(default_factory=dict)
-
-    def pair(self, currency: str) -> tuple[Decimal, date] | None:
-        """Units of the currency for one USD, and the day of that; None for USD itself and without a rate."""
-        if currency not in self._pairs:
-            self._pairs[currency] = None if currency == "USD" else self.exchange.per_usd(currency, self.at.date())
-        return self._pairs[currency]
-
-    def usd(self, native: Decimal, currency: str) -> Decimal | None:
-        """USD; None, and counted, where there is no rate."""
-        return native if currency == "USD" else self.exchange.usd(native, currency, self.at.date())
-
-    def lacks(self, currency: str) -> None:
-        """Count a price that has no exchange rate."""
-        self.unpriced[currency] = self.unpriced.get(currency, 0) + 1
-
-    def moment(self, at: int) -> datetime:
-        """A stored moment."""
-        if at not in self._moments:
-            self._moments[at] = from_ms(at)
-        return self._moments[at]
-
-    def fresh(self, source: str, seen_at: datetime) -> bool:
-        """Whether a price was seen within its source's age limit; never of what is not configured, such as imported rows."""
-        if source not in self._oldest:
-            known = self.sources.get(source)
-            self._oldest[source] = NEVER if known is None else self.at - timedelta(hours=known.settings.max_age_hours)
-        return seen_at >= self._oldest[source]
-
-
-def _offer(seen: Seen, worth: _Worth) -> Listed[GpuOffer] | None:
-    """The offer of a row; its fields are taken in their order, since a book has tens of thousands."""
-    (
-        provider, sku, region, gpu, gpu_count, tier, term_months, trust, currency, valid_from, is_slice, price_kind, interconnect,
-        source_url, price, availability, max_gpu_count,
-    ) = seen.told  # fmt: skip
-    native = unscaled(price, RENT_SCALE)
-    usd, pair = worth.usd(native, currency), worth.pair(currency)
-    if usd is None:
-        worth.lacks(currency)
-        return None
-    seen_at = worth.moment(seen.seen_at)
-    offer = GpuOffer(
-        provider=provider,
-        source=seen.source,
-        sku=sku,
-        region=region,
-        gpu=gpu,
-        gpu_count=gpu_count,
-        max_gpu_count=max_gpu_count,
-        tier=tier,
-        term_months=term_months or None,
-        trust=trust,
-        availability=AVAILABILITIES[availability],
-        price_kind=price_kind,
-        interconnect=interconnect,
-        currency=currency,
-        native_per_hour=native,
-        usd_per_hour=usd,
-        fx_rate=pair[0] if pair else ONE,
-        fx_day=pair[1] if pair else None,
-        valid_from=worth.moment(seen.since if valid_from is None else valid_from),
-        seen_at=seen_at,
-        source_url=source_url,
-    )
-    return Listed(offer, seen.origin, worth.fresh(seen.source, seen_at), seen.source.startswith(IMPORTED), bool(is_slice))
-
-
-def _rate(seen: Seen, worth: _Worth) -> Listed[TokenRate] | None:
-    row = seen.row
-    assert isinstance(row, RateRow)
-    usd = usd_prices(row.native, row.currency, worth.exchange, worth.at)
-    if usd is None:
-        worth.lacks(row.currency)
-        return None
-    pair, seen_at = worth.pair(row.currency), worth.moment(seen.seen_at)
-    rate = TokenRate(
-        provider=row.provider,
-        source=seen.source,
-        model=row.model,
-        source_model=row.source_model,
-        sku=row.sku,
-        region=row.region,
-        currency=row.currency,
-        native=row.native,
-        usd=usd,
-        fx_rate=pair[0] if pair else ONE,
-        fx_day=pair[1] if pair else None,
-        conditions=Conditions(
-            min_prompt_tokens=row.min_prompt_tokens, tier_inclusive=row.tier_inclusive, hours_utc=row.hours_utc, weekdays=row.weekdays
-        ),
-        valid_from=None if row.valid_from is None else from_ms(row.valid_from),
-        valid_to=None if row.valid_to is None else from_ms(row.valid_to),
-        seen_at=seen_at,
-        source_url=row.source_url,
-    )
-    return Listed(rate, seen.origin, worth.fresh(seen.source, seen_at), seen.source.startswith(IMPORTED))
-
-
-def usd_prices(native: TokenPrices, currency: str, exchange: Exchange, at: datetime) -> TokenPrices | None:
-    """Token prices in USD at the reference rate of the day of ``at``; None without one."""
-    if exchange.usd(Decimal(1), currency, at.date()) is None:
-        return None
-    kinds = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output")
-    return TokenPrices(
-        **{kind: None if (value := getattr(native, kind)) is None else exchange.usd(value, currency, at.date()) for kind in kinds}
+def _reading(
+    found: Rows, moment: Moment, sources: Mapping[str, Source], exchange: Exchange, build: Callable[[Row, Reading[Value]], Listed[Value]]
+) -> Reading[Value]:
+    return Reading(
+        at=moment.at,
+        until=moment.at,
+        exchange=exchange,
+        sources=sources,
+        covered=found.covered,
+        unseen=found.unseen,
+        starts=found.starts,
+        build=build,
     )
 
 
-def _in_force_offers(offers: Sequence[Listed[GpuOffer]], at: datetime) -> list[Listed[GpuOffer]]:
-    """Of an offer listed with dated prices, the one in force: the latest start that has begun."""
-    latest: dict[tuple[object, ...], Listed[GpuOffer]] = {}
-    for entry in offers:
-        if entry.value.valid_from <= at:
-            key = _same(entry.value)
-            if key not in latest or latest[key].value.valid_from <= entry.value.valid_from:
-                latest[key] = entry
-    return list(latest.values())
+def _priced(rows: list[Row], currency: int, reading: Reading[Value], unpriced: dict[str, int] | None) -> list[Row]:
+    """Rows whose currency has an exchange rate; the others are counted."""
+    lacking = {name for name in set(map(itemgetter(currency), rows)) if reading.usd(ONE, name) is None}
+    if not lacking:
+        return rows
+    if unpriced is not None:
+        for name, count in Counter(row[currency] for row in rows if row[currency] in lacking).items():
+            unpriced[name] = unpriced.get(name, 0) + count
+    return [row for row in rows if row[currency] not in lacking]
 
 
-def _give_way(entries: Sequence[Listed[Value]], whose: Any) -> list[Listed[Value]]:
+def _in_force_offers(rows: list[Row], reading: Reading[GpuOffer], at: int) -> list[Row]:
+    """Of an offer listed with dated prices, the one in force: the latest start that has begun.
+
+    Only a source that dates its prices, or lists in two currencies, can list one thing twice.
+    """
+    kinds = set(map(_dated, rows))
+    often = Counter(source for source, _, _ in kinds)
+    if all(start is None for _, _, start in kinds) and all(count == 1 for count in often.values()):
+        return rows
+    latest: dict[Row | int, tuple[int, Row]] = {}
+    for row in rows:
+        start = reading.starts.get(row[ID], row[AT]) if row[VALID_FROM] is None else row[VALID_FROM]
+        if start <= at:
+            key = row[ID] if often[row[SOURCE]] == 1 else _same(row)
+            if key not in latest or latest[key][0] <= start:
+                latest[key] = (start, row)
+    return [row for _, row in latest.values()]
+
+
+def _any_imported(rows: Iterable[Row]) -> bool:
+    return any(source.startswith(IMPORTED) for source in set(map(ROW_SOURCE, rows)))
+
+
+def _give_way(rows: Sequence[Row], whose: Callable[[Row], object]) -> list[Row]:
     """Imported rows step aside where a live source lists the same provider (for rates: the same provider and model)."""
-    live = {whose(entry.value) for entry in entries if not entry.imported}
-    return [entry for entry in entries if not (entry.imported and whose(entry.value) in live)]
+    live = {whose(row) for row in rows if not row[SOURCE].startswith(IMPORTED)}
+    return [row for row in rows if not (row[SOURCE].startswith(IMPORTED) and whose(row) in live)]

@@ -8,17 +8,41 @@ an average.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from operator import itemgetter
+from typing import Any
 
 from engine.offers import GpuOffer
 from engine.rates import Conditions, TokenRate
-from tracker.book import Listed
+from tracker.asof import IMPORTED, SOURCE, Row
+from tracker.entries import Entries, Reading
+from tracker.entry_values import usd_per_hour
+from tracker.row_fields import (
+    GPU,
+    GPU_COUNT,
+    IS_SLICE,
+    MODEL,
+    PROVIDER,
+    RATE_REGION,
+    RATE_SKU,
+    REGION,
+    ROW_SOURCE,
+    SELLER,
+    TERM_MONTHS,
+    TIER,
+    TRUST,
+)  # fmt: skip
 from tracker.stated import STATED
 
-Thing = tuple[str, ...]
+Thing = tuple[Any, ...]
 
+_lot = itemgetter(SOURCE, PROVIDER, TIER, REGION)
+_thing = itemgetter(PROVIDER, GPU, GPU_COUNT, TIER, TERM_MONTHS, TRUST, REGION)
+_told = itemgetter(SOURCE, PROVIDER, GPU)
+_listing = itemgetter(SOURCE, SELLER, MODEL, RATE_SKU, RATE_REGION)
 _ZONE = re.compile(r"-[a-z]$")  # one catalogue prints us-central1-a where another prints us-central1
 
 
@@ -32,35 +56,52 @@ class Disagreement:
     ratio: Decimal
 
 
-def preferred_offers(entries: Iterable[Listed[GpuOffer]], precedence: Mapping[str, Sequence[str]]) -> list[Listed[GpuOffer]]:
+def preferred_offers(entries: Entries[GpuOffer], precedence: Mapping[str, Sequence[str]]) -> Entries[GpuOffer]:
     """Offers of one source for each provider, tier and region; of imported rows about the same thing, the one seen last."""
-    entries = list(entries)
-    chosen = _chosen_sources(entries, precedence)
-    live = [e for e in entries if not e.imported and e.value.source in (STATED, chosen.get(_place(e.value)))]
-    newest: dict[Thing, Listed[GpuOffer]] = {}
-    for entry in entries:
-        if entry.imported and ((key := _thing(entry.value)) not in newest or entry.seen_at > newest[key].seen_at):
-            newest[key] = entry
-    return [*live, *newest.values()]
+    reading, rows = entries.reading, entries.rows
+    live, imported = rows, []
+    if reading.given or any(source.startswith(IMPORTED) for source in set(map(ROW_SOURCE, rows))):
+        live, imported = ([row for row in rows if reading.imported(row) is wanted] for wanted in (False, True))
+    unheard = _unheard(live, reading, precedence)
+    newest: dict[Thing, Row] = {}
+    for row in imported:
+        if (key := _thing(row)) not in newest or reading.seen_at(row) > reading.seen_at(newest[key]):
+            newest[key] = row
+    if not unheard:
+        return entries if live is rows else entries.of((*live, *newest.values()))
+    return entries.of((*(row for row, lot in zip(live, map(_lot, live), strict=True) if lot not in unheard), *newest.values()))
 
 
-def _chosen_sources(entries: Iterable[Listed[GpuOffer]], precedence: Mapping[str, Sequence[str]]) -> dict[Thing, str]:
-    """The source that speaks for each provider, tier and region: a fresh one before a stale one, then by precedence.
+def _unheard(rows: Sequence[Row], reading: Reading[GpuOffer], precedence: Mapping[str, Sequence[str]]) -> set[Thing]:
+    """Source, provider, tier and region of what another source speaks for: a fresh one before a stale one, then by precedence.
 
-    Not for the provider alone: one source may list regions or tiers that the others lack.
+    Not by the provider alone: one source may list regions or tiers that the others lack.
     """
-    ranks: dict[Thing, tuple[bool, int, bool, str]] = {}
-    known: dict[tuple[str, str], tuple[int, bool, str]] = {}
-    for entry in entries:
-        if entry.imported or entry.value.source == STATED:
-            continue
-        who = (entry.value.source, entry.value.provider)
-        if who not in known:
-            known[who] = rank_of(*who, precedence)
-        rank = (not entry.fresh, *known[who])
-        key = _place(entry.value)
-        ranks[key] = min(ranks.get(key, rank), rank)
-    return {key: rank[3] for key, rank in ranks.items()}
+    places: dict[Thing, set[Thing]] = {}
+    for lot in set(map(_lot, rows)):
+        if lot[0] != STATED:
+            places.setdefault(place_of(*lot[1:]), set()).add(lot)
+    contested = {place: lots for place, lots in places.items() if len({lot[0] for lot in lots}) > 1}
+    fresh = _fresh_lots(rows, reading, {lot for lots in contested.values() for lot in lots})
+    unheard: set[Thing] = set()
+    for lots in contested.values():
+        speaks = min(_rank(lot, fresh, precedence) for lot in lots)[-1]
+        unheard |= {lot for lot in lots if lot[0] != speaks}
+    return unheard
+
+
+def _fresh_lots(rows: Sequence[Row], reading: Reading[GpuOffer], wanted: set[Thing]) -> set[Thing]:
+    """Those with a fresh offer."""
+    fresh: set[Thing] = set()
+    for row, lot in zip(rows, map(_lot, rows), strict=True) if wanted else ():
+        if lot in wanted and lot not in fresh and reading.fresh(row):
+            fresh.add(lot)
+    return fresh
+
+
+def _rank(lot: Thing, fresh: set[Thing], precedence: Mapping[str, Sequence[str]]) -> tuple[bool, int, bool, str]:
+    source, provider, *_ = lot
+    return (lot not in fresh, *rank_of(source, provider, precedence))
 
 
 def rank_of(source: str, provider: str, precedence: Mapping[str, Sequence[str]]) -> tuple[int, bool, str]:
@@ -69,36 +110,32 @@ def rank_of(source: str, provider: str, precedence: Mapping[str, Sequence[str]])
     return (stated.index(source) if source in stated else len(stated), source != provider, source)
 
 
-def _place(offer: GpuOffer) -> Thing:
-    return place_of(offer.provider, offer.tier, offer.region)
-
-
 def place_of(provider: str, tier: str, region: str) -> Thing:
     """What one source speaks for: a provider's tier and region, whatever zone of it."""
     return (provider, tier, _ZONE.sub("", region))
 
 
-def _thing(offer: GpuOffer) -> Thing:
-    return (offer.provider, offer.gpu, str(offer.gpu_count), offer.tier, str(offer.term_months), offer.trust, offer.region)
-
-
-def offer_disagreements(entries: Iterable[Listed[GpuOffer]]) -> tuple[Disagreement, ...]:
+def offer_disagreements(entries: Entries[GpuOffer]) -> tuple[Disagreement, ...]:
     """Where fresh sources of one provider differ about the same GPUs, the widest for each provider and GPU."""
+    told: dict[Thing, int] = Counter(key[1:] for key in set(map(_told, entries.rows)))
     prices: dict[Thing, dict[str, Decimal]] = {}
-    for entry in entries:
-        if entry.fresh and not entry.is_slice:
-            found = prices.setdefault(_thing(entry.value), {})
-            usd = entry.value.usd_per_hour
-            found[entry.value.source] = min(found.get(entry.value.source, usd), usd)
+    if max(told.values(), default=0) > 1:
+        for row, (source, *what) in zip(entries.rows, map(_told, entries.rows), strict=True):
+            if told[tuple(what)] > 1 and not row[IS_SLICE] and entries.reading.fresh(row):
+                found, usd = prices.setdefault(_thing(row), {}), usd_per_hour(row, entries.reading)
+                found[source] = min(found.get(source, usd), usd)
     return _widest((key[0], key[1], by_source) for key, by_source in prices.items())
 
 
-def rate_disagreements(entries: Iterable[Listed[TokenRate]]) -> tuple[Disagreement, ...]:
+def rate_disagreements(entries: Entries[TokenRate]) -> tuple[Disagreement, ...]:
     """Where fresh sources differ about one provider's rate of a model, over input, cached input and output."""
+    told: dict[Thing, int] = Counter(key[1:] for key in set(map(_listing, entries.rows)))
     prices: dict[Thing, dict[str, Decimal]] = {}
-    for entry in entries:
-        rate = entry.value
-        if not entry.fresh or rate.conditions != Conditions():
+    for row in entries.rows:
+        if told[_listing(row)[1:]] < 2 or not entries.reading.fresh(row):
+            continue
+        rate = entries.reading.listed(row).value
+        if rate.conditions != Conditions():
             continue
         for kind in ("input", "cache_read", "output"):
             price = getattr(rate.usd, kind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -22,12 +22,14 @@ from engine.setups import Ranking, Setup, SetupPolicy, market, rank_setups
 from engine.sizing import feasible_fits
 from engine.verdicts import Verdict, verdict
 from engine.workloads import Workload
-from tracker.book import Book, Listed, read_book
+from tracker.book import Book, read_book
 from tracker.database import reading
+from tracker.entries import Entries
 from tracker.facts.workloads import rate_policy
 from tracker.health import source_health
 from tracker.precedence import offer_disagreements, preferred_offers, rate_disagreements
 from tracker.questions import Question, tracked
+from tracker.row_fields import IS_SLICE
 from tracker.snapshot import ModelAnswer, Snapshot, SourceHealth
 from tracker.stated import with_overrides
 from tracker.world import World
@@ -101,12 +103,13 @@ class Markets:
     known: Market
 
 
-def comparable(world: World, book: Book) -> tuple[Listed[GpuOffer], ...]:
+def comparable(world: World, book: Book) -> Entries[GpuOffer]:
     """The offers of a book that may be compared: of one source a provider. Slices of a GPU are never ranked."""
-    return tuple(entry for entry in preferred_offers(book.offers, world.settings.precedence.root) if not entry.is_slice)
+    spoken = preferred_offers(book.offers, world.settings.precedence.root)
+    return spoken.of(row for row in spoken.rows if not row[IS_SLICE])
 
 
-def split(whole: Sequence[Listed[GpuOffer]], offers: OfferPolicy) -> Markets:
+def split(whole: Entries[GpuOffer], offers: OfferPolicy) -> Markets:
     """Those of them that ``offers`` admits."""
     fresh = [entry.value for entry in whole if entry.fresh]
     found = market(fresh, offers)

@@ -15,7 +15,9 @@ from engine.served import Served
 from engine.setups import Ranking, Setup
 from engine.verdicts import Verdict
 from engine.workloads import Workload
-from tracker.book import Book, Listed
+from tracker.book import Book
+from tracker.entries import Entries
+from tracker.entry_values import NO_OFFERS
 from tracker.precedence import Disagreement
 
 
@@ -127,7 +129,7 @@ class Snapshot:
     answers: tuple[ModelAnswer, ...]
     sources: tuple[SourceHealth, ...]
     disagreements: tuple[Disagreement, ...] = ()
-    market: tuple[Listed[GpuOffer], ...] = ()  # what may be compared: of one source for each provider, tier and region, no slices
+    market: Entries[GpuOffer] = NO_OFFERS  # what may be compared: of one source for each provider, tier and region, no slices
     vitals: Vitals | None = None  # of the daemon; None on the command line
     also: tuple[ModelAnswer, ...] = ()
 

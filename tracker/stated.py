@@ -6,16 +6,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from operator import itemgetter
+from typing import Any
 
 from engine.offers import GpuOffer
 from engine.rates import TokenRate
-from tracker.book import Book, Listed, usd_prices
+from tracker.asof import SOURCE
+from tracker.book import Book
+from tracker.entries import Entries, Listed
+from tracker.entry_values import offers_of, rates_of, usd_prices
 from tracker.exchange import Exchange
 from tracker.overrides import Overrides, StatedFactor, StatedRate, StatedRent
+from tracker.row_fields import GPU, GPU_COUNT, MODEL, PROVIDER, RATE_REGION, RATE_SKU, REGION, SELLER, TERM_MONTHS, TIER
 
 STATED = "override"  # the source of stated prices
-
-Entries = Sequence[Listed[TokenRate]]
+_machine_of = itemgetter(PROVIDER, GPU, GPU_COUNT, TIER, TERM_MONTHS, REGION)
+_seller_of = itemgetter(SELLER, MODEL, RATE_SKU, RATE_REGION)
 
 
 def with_overrides(book: Book, overrides: Overrides, source_order: Sequence[str]) -> Book:
@@ -23,24 +29,32 @@ def with_overrides(book: Book, overrides: Overrides, source_order: Sequence[str]
 
     ``source_order`` says whose price a discount is of: a stated one, else the first source that lists it, fresh ones first.
     """
-    offers = [entry for entry in book.offers if entry.value.source != STATED]
-    rates = [entry for entry in book.price_lists if entry.value.source != STATED]
+    if not overrides.all and not _states(book.offers) and not _states(book.price_lists):
+        return book
+    offers = book.offers.of(row for row in book.offers.rows if row[SOURCE] != STATED)
+    rates = book.price_lists.of(row for row in book.price_lists.rows if row[SOURCE] != STATED)
     stated_offers = [_offer(rent, book.exchange, book.at) for rent in overrides.rents if rent.in_force(book.at)]
     rents = [entry for entry in stated_offers if entry is not None]
     ours = [entry for rate in overrides.rates if (entry := _rate(rate, book.exchange, book.at)) is not None]
-    discounts = [entry for factor in overrides.factors for entry in _discounts(factor, [*ours, *rates], source_order, book.at)]
+    discounts = [
+        entry for factor in overrides.factors for entry in _discounts(factor, [*ours, *_base(factor, rates)], source_order, book.at)
+    ]
     lists = [*ours, *discounts]
     machines = {_machine(entry.value) for entry in rents}
     sellers = {_seller(entry.value) for entry in lists if entry.value.in_force(book.at)}
     return replace(
         book,
-        offers=(*rents, *(entry for entry in offers if _machine(entry.value) not in machines)),
-        price_lists=(*lists, *(entry for entry in rates if _seller(entry.value) not in sellers)),
+        offers=offers_of(rents, offers.of(row for row in offers.rows if _machine_of(row) not in machines)),
+        price_lists=rates_of(lists, rates.of(row for row in rates.rows if _seller_of(row) not in sellers)),
     )
 
 
+def _states(entries: Entries[Any]) -> bool:
+    return any(entry.value.source == STATED for entry in entries.given())
+
+
 def _machine(offer: GpuOffer) -> tuple[object, ...]:
-    return (offer.provider, offer.gpu, offer.gpu_count, offer.tier, offer.term_months, offer.region)
+    return (offer.provider, offer.gpu, offer.gpu_count, offer.tier, offer.term_months or 0, offer.region)
 
 
 def _seller(rate: TokenRate) -> tuple[str, str, str, str]:
@@ -98,7 +112,14 @@ def _rate(stated: StatedRate, exchange: Exchange, at: datetime) -> Listed[TokenR
     return Listed(rate, f"{STATED} [{stated.id}]", True, False)
 
 
-def _discounts(factor: StatedFactor, rates: Entries, source_order: Sequence[str], at: datetime) -> Iterator[Listed[TokenRate]]:
+def _base(factor: StatedFactor, rates: Entries[TokenRate]) -> Entries[TokenRate]:
+    """The price lists a discount may be of."""
+    return rates.of(row for row in rates.rows if row[SELLER] == factor.provider and row[RATE_SKU] == factor.of)
+
+
+def _discounts(
+    factor: StatedFactor, rates: Sequence[Listed[TokenRate]], source_order: Sequence[str], at: datetime
+) -> Iterator[Listed[TokenRate]]:
     """The discounted price list of each model and region, as fresh and as old as the one it is worked out from."""
     wanted = [entry for entry in rates if _is_base(factor, entry.value)]
     believed: dict[tuple[str, str], tuple[tuple[object, ...], str]] = {}

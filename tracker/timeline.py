@@ -18,6 +18,7 @@ from engine.rates import TokenRate
 from tracker.asof import IMPORTED, Moment, known_by
 from tracker.book import Listed, read_offers, read_rates
 from tracker.config import Source
+from tracker.entries import Entries
 from tracker.errors import BreakevenError
 from tracker.exchange import load_exchange
 from tracker.listing import OFFERS, RATES, Kind, gone_column
@@ -189,7 +190,7 @@ def steps(start: datetime, end: datetime, step: timedelta, most: int = MAX_STEPS
 
 def offers_at(
     connection: Connection, sources: Mapping[str, Source], moments: Iterable[datetime], known: datetime, **only: str
-) -> Iterator[tuple[datetime, list[Listed[GpuOffer]]]]:
+) -> Iterator[tuple[datetime, Entries[GpuOffer]]]:
     """Offers at each moment whose columns hold what is named, such as ``gpu`` or ``sku``; as the whole book has them."""
     for at in moments:
         moment = Moment(at=at, known=known)

@@ -28,6 +28,7 @@ from stream import START, stream  # noqa: E402  the path is set above
 
 from engine.offers import GpuOffer  # noqa: E402
 from tracker.book import Book, Listed  # noqa: E402
+from tracker.entry_values import NO_RATES, offers_of  # noqa: E402
 from tracker.exchange import Exchange  # noqa: E402
 from tracker.memory import collect_rarely  # noqa: E402
 from tracker.offer_search import OfferSearch  # noqa: E402
@@ -135,14 +136,14 @@ def book_of(rows: list[OfferRow]) -> Book:
         usd_per_hour=Decimal(1), valid_from=START, seen_at=START + timedelta(hours=1),
     )  # fmt: skip
     names = ("provider", "sku", "region", "gpu", "gpu_count", "tier")
-    offers = tuple(
+    offers = offers_of(
         Listed(
             replace(offer, native_per_hour=row.native_per_hour, usd_per_hour=row.native_per_hour, **{n: getattr(row, n) for n in names}),
             row.provider, True, False,
         )
         for row in rows
     )  # fmt: skip
-    return Book(at=START, known=START, offers=offers, price_lists=(), exchange=Exchange(days={}, rates={}), unpriced={})
+    return Book(at=START, known=START, offers=offers, price_lists=NO_RATES, exchange=Exchange(days={}, rates={}), unpriced={})
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from engine.rates import TOKEN_KINDS, TokenPrices, TokenRate  # noqa: E402
 from tracker.book import Book, Listed  # noqa: E402
 from tracker.daemon import listen  # noqa: E402
 from tracker.database import open_database  # noqa: E402
+from tracker.entry_values import NO_OFFERS, rates_of  # noqa: E402
 from tracker.exchange import Exchange  # noqa: E402
 from tracker.faults import Trouble  # noqa: E402
 from tracker.metrics.exposition import Renderer, assemble  # noqa: E402
@@ -76,7 +77,7 @@ def snapshot_of(series: int) -> Snapshot:
             valid_from=NOW, seen_at=NOW,
         )  # fmt: skip
         entries.append(Listed(value=rate, origin="bench", fresh=True, imported=False))
-    book = Book(at=NOW, offers=(), price_lists=tuple(entries), exchange=Exchange({}, {}), unpriced={}, known=NOW)
+    book = Book(at=NOW, offers=NO_OFFERS, price_lists=rates_of(entries), exchange=Exchange({}, {}), unpriced={}, known=NOW)
     return Snapshot(at=NOW, book=book, answers=(), sources=())
 
 

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, select
 from tracker.asof import IMPORTED
 from tracker.book import Book, Listed, Value, read_book
 from tracker.config import YEAR_H, Source, SourceSettings
+from tracker.entry_values import offers_of, rates_of
 from tracker.errors import BreakevenError
 from tracker.health import source_health
 from tracker.listing import OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
@@ -71,8 +72,8 @@ def _as_source(name: str) -> Source:
 
 def _vouched(book: Book, past: Past) -> Book:
     """Imported prices as seen when their source was last read: one that is listed is neither gone nor another by then."""
-    offers = tuple(_seen(entry, past, book.at) for entry in book.offers)
-    return replace(book, offers=offers, price_lists=tuple(_seen(entry, past, book.at) for entry in book.price_lists))
+    offers = offers_of(_seen(entry, past, book.at) for entry in book.offers)
+    return replace(book, offers=offers, price_lists=rates_of(_seen(entry, past, book.at) for entry in book.price_lists))
 
 
 def _seen(entry: Listed[Value], past: Past, at: datetime) -> Listed[Value]:

@@ -1,0 +1,148 @@
+"""The offers and rates of a book as the database told them: whole numbers in rows. A row becomes a value, with its exact money in
+two currencies and its moments, when somebody first looks at it; most of a book's tens of thousands nobody ever does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Generic, TypeVar, overload
+
+from engine.offers import GpuOffer
+from engine.rates import TokenRate
+from tracker.asof import AT, ID, IMPORTED, SOURCE, Row
+from tracker.config import Source
+from tracker.exchange import Exchange
+from tracker.rows import from_ms, to_ms
+
+ENDLESS = 2**63 - 1  # a moment after every other
+
+Value = TypeVar("Value", GpuOffer, TokenRate)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Generic[Value]):
+    """An offer or rate of the book. ``fresh``: seen live within its source's age limit; imported rows never are."""
+
+    value: Value
+    origin: str
+    fresh: bool
+    imported: bool
+    is_slice: bool = False
+
+    @property
+    def seen_at(self) -> datetime:
+        """When its price was last seen."""
+        return self.value.seen_at
+
+
+@dataclass(slots=True, kw_only=True)
+class Reading(Generic[Value]):
+    """What the rows of one reading have in common, and the values that were made of them so far.
+
+    ``at`` is the day of exchange rates, ``until`` the moment ages are counted to. Entries that are no rows of the database are
+    ``given``; they have numbers below 0.
+    """
+
+    at: datetime
+    until: datetime
+    exchange: Exchange
+    sources: Mapping[str, Source]
+    covered: Mapping[str, int]  # source -> last moment it was covered whole
+    unseen: Mapping[int, int]  # id -> its own last sighting, of what is listed and was not printed
+    starts: Mapping[int, int]  # id -> first moment of the price, of imported rows
+    build: Callable[[Row, Reading[Value]], Listed[Value]]
+    given: Mapping[int, Listed[Value]] = field(default_factory=dict)
+    _made: dict[int, Listed[Value]] = field(init=False)
+    _pairs: dict[str, tuple[Decimal, date] | None] = field(default_factory=dict, init=False)
+    _oldest: dict[str, int] = field(default_factory=dict, init=False)
+    _moments: dict[int, datetime] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._made = dict(self.given)
+
+    def listed(self, row: Row) -> Listed[Value]:
+        """The entry of a row, the same one whenever it is asked for."""
+        found = self._made.get(row[ID])
+        return self._made.setdefault(row[ID], self.build(row, self)) if found is None else found
+
+    def imported(self, row: Row) -> bool:
+        """Whether it was imported, and not seen live."""
+        return self.given[row[ID]].imported if row[ID] < 0 else row[SOURCE].startswith(IMPORTED)
+
+    def seen_at(self, row: Row) -> int:
+        """When the price was last seen, as it is stored."""
+        own: int = row[AT]
+        return self.unseen.get(row[ID]) or max(own, self.covered.get(row[SOURCE], own))
+
+    def fresh(self, row: Row) -> bool:
+        """Whether a price was seen within its source's age limit; never of what is not configured, such as imported rows."""
+        return self.given[row[ID]].fresh if row[ID] < 0 else self.seen_at(row) >= self.oldest(row[SOURCE])
+
+    def oldest(self, source: str) -> int:
+        """The first stored moment that is within the source's age limit."""
+        if source not in self._oldest:
+            known = self.sources.get(source)
+            self._oldest[source] = ENDLESS if known is None else _not_before(self.until - timedelta(hours=known.settings.max_age_hours))
+        return self._oldest[source]
+
+    def pair(self, currency: str) -> tuple[Decimal, date] | None:
+        """Units of the currency for one USD, and the day of that; None for USD itself and without a rate."""
+        if currency not in self._pairs:
+            self._pairs[currency] = None if currency == "USD" else self.exchange.per_usd(currency, self.at.date())
+        return self._pairs[currency]
+
+    def moment(self, at: int) -> datetime:
+        """A stored moment."""
+        if at not in self._moments:
+            self._moments[at] = from_ms(at)
+        return self._moments[at]
+
+    def usd(self, native: Decimal, currency: str) -> Decimal | None:
+        """USD; None where there is no rate."""
+        return native if currency == "USD" else self.exchange.usd(native, currency, self.at.date())
+
+
+def _not_before(when: datetime) -> int:
+    whole = to_ms(when)
+    return whole if from_ms(whole) >= when else whole + 1
+
+
+class Entries(Sequence[Listed[Value]]):
+    """Rows of one reading in the order of the book, as entries. ``rows`` are for those who look at them all."""
+
+    __slots__ = ("reading", "rows")
+
+    def __init__(self, rows: Sequence[Row], reading: Reading[Value]) -> None:
+        self.rows = rows
+        self.reading: Reading[Value] = reading
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Listed[Value]]:
+        return map(self.reading.listed, self.rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Listed[Value]: ...
+    @overload
+    def __getitem__(self, place: slice) -> Entries[Value]: ...
+    def __getitem__(self, place: int | slice) -> Listed[Value] | Entries[Value]:
+        return self.of(self.rows[place]) if isinstance(place, slice) else self.reading.listed(self.rows[place])
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, Entries | tuple | list) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def of(self, rows: Iterable[Row]) -> Entries[Value]:
+        """Some of the rows."""
+        return Entries(tuple(rows), self.reading)
+
+    def given(self) -> Iterator[Listed[Value]]:
+        """Those that are no rows of the database."""
+        known = self.reading.given
+        return (known[row[ID]] for row in self.rows if row[ID] < 0) if known else iter(())
