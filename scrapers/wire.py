@@ -33,13 +33,13 @@ Result = TypeVar("Result")
 
 
 class PatientTransport(httpx.BaseTransport):
-    """Carries the requests of one sweep, through the proxy that the environment names if it names one."""
+    """Carries the requests of one sweep, or of one delivery, through the proxy that the environment names if it names one."""
 
-    def __init__(self, base_url: str, budget: Budget) -> None:
+    def __init__(self, base_url: str, budget: Budget, *, trust_env: bool = True) -> None:
         base = httpx.URL(base_url)
         self._pool = httpcore.ConnectionPool(
             ssl_context=httpx.create_ssl_context() if base.scheme == "https" else None,
-            proxy=_proxy(base),
+            proxy=_proxy(base) if trust_env else None,
             keepalive_expiry=30,
             network_backend=PatientBackend(budget),
         )

@@ -24,8 +24,10 @@ from upstream import Upstream
 from watching import CHEAPER, HOOK, Watch, watch_with
 
 from tracker.alerting import outbox as outboxes
-from tracker.alerting.outbox import MAX_ATTEMPTS, Outbox, make_sender
+from tracker.alerting.deadline import deadline_client
+from tracker.alerting.outbox import MAX_ATTEMPTS, Outbox
 from tracker.alerting.routes import secret
+from tracker.alerting.senders import make_sender
 from tracker.alerting.webhook import signature, signing_keys
 from tracker.database import writing
 from tracker.errors import ConfigError
@@ -57,7 +59,7 @@ def outbox(watch: Watch, monkeypatch: pytest.MonkeyPatch, url: str, **how: Any) 
 
 
 def deliver(box: Outbox) -> int:
-    with httpx.Client(trust_env=False) as client:
+    with deadline_client(threading.Event()) as client:
         return box.deliver(client)
 
 
@@ -132,7 +134,7 @@ def test_after_eight_attempts_over_an_hour_it_is_given_up_and_stays_visible(
     assert state(stored) == ("failed", 8, "answered 500")
 
 
-FAULTS = [("redirect:http://127.0.0.1:9/elsewhere", "answered 302"), ("reset", "ReadError"), ("hang", "ReadTimeout")]
+FAULTS = [("redirect:http://127.0.0.1:9/elsewhere", "answered 302"), ("reset", "ReadError"), ("hang", "no complete answer within 0.3 s")]
 
 
 @pytest.mark.loopback

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import httpx
 
 from scrapers.redact import redact
+from tracker.alerting.deadline import Cut, cut_off
 from tracker.alerting.picture import Picture
 from tracker.alerting.routes import Email, secret
 
@@ -42,30 +43,41 @@ class MailSender:
 
     def send(self, client: httpx.Client, message: Mapping[str, Any], now: datetime, pictures: Sequence[Picture] = ()) -> str:
         """What went wrong; empty when the server took it for anybody: they must not get it again, whoever else does not."""
-        try:
-            text = mail(message, self.route, now, pictures)
-            with self._connect() as server:
-                if self.user:
-                    server.login(self.user, self.password)
-                refused = server.send_message(text)
-        except (smtplib.SMTPException, OSError, ValueError) as error:  # ValueError: what cannot be an address or a header
-            return redact(f"{type(error).__name__}: {error}", (self.password, self.user))
+        with cut_off(self.route.timeout_s) as cut:
+            try:
+                refused = self._hand_over(mail(message, self.route, now, pictures), cut)
+            except (smtplib.SMTPException, OSError, ValueError) as error:  # ValueError: what cannot be an address or a header
+                if cut.late.is_set():
+                    return f"no complete answer within {self.route.timeout_s:g} s"
+                return redact(f"{type(error).__name__}: {error}", (self.password, self.user))
         if refused:
             log.warning("%s went out by mail, but not to %s: the server refuses them", message["id"], ", ".join(refused))
         return ""
 
-    def _connect(self) -> smtplib.SMTP:
-        route = self.route
-        if route.security == "tls":
-            return smtplib.SMTP_SSL(route.host, route.port, timeout=route.timeout_s, context=self.trust)
-        server = smtplib.SMTP(route.host, route.port, timeout=route.timeout_s)
-        if route.security == "starttls":
-            try:
+    def _hand_over(self, text: EmailMessage, cut: Cut) -> dict[str, tuple[int, bytes]]:
+        """Whom the server refuses."""
+        with _Tls(self.route, cut, self.trust) if self.route.security == "tls" else _Plain(self.route, cut) as server:
+            if self.route.security == "starttls":
                 server.starttls(context=self.trust)
-            except (smtplib.SMTPException, OSError):
-                server.close()
-                raise
-        return server
+            if self.user:
+                server.login(self.user, self.password)
+            return server.send_message(text)
+
+
+class _Plain(smtplib.SMTP):
+    """A connection that can be cut from before its first byte on."""
+
+    def __init__(self, route: Email, cut: Cut) -> None:
+        cut.server = self
+        super().__init__(route.host, route.port, timeout=route.timeout_s)
+
+
+class _Tls(smtplib.SMTP_SSL):
+    """The same with TLS from the first byte."""
+
+    def __init__(self, route: Email, cut: Cut, trust: ssl.SSLContext) -> None:
+        cut.server = self
+        super().__init__(route.host, route.port, timeout=route.timeout_s, context=trust)
 
 
 def mail_sender(route: Email) -> MailSender:

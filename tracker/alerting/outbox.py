@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Protocol
+from time import monotonic
+from typing import Any
 
 import httpx
 from sqlalchemy import Engine, RowMapping, select, update
 
-from tracker.alerting.alertmanager import AlertmanagerSender, alertmanager_sender, due
-from tracker.alerting.channels import ChannelSender, channel_sender
+from tracker.alerting.alertmanager import AlertmanagerSender, due
+from tracker.alerting.channels import ChannelSender
+from tracker.alerting.deadline import deadline_client
 from tracker.alerting.gallery import Gallery, why_none
 from tracker.alerting.ledger import ALERT, DELIVERED, DELIVERY, FAILED, STORED, message_of
-from tracker.alerting.mail import mail_sender
-from tracker.alerting.picture import Picture
-from tracker.alerting.routes import AlertmanagerRoute, Channels, Email, Route, Webhook
 from tracker.alerting.rules import AlertConfig
-from tracker.alerting.webhook import webhook_sender
+from tracker.alerting.senders import Delivery, Sender, make_sender, told
 from tracker.attempt import attempt
 from tracker.database import reading, writing
 from tracker.leases import SKEW, database_time
@@ -32,29 +31,6 @@ MAX_ATTEMPTS = 8
 RETRY_S = 30.0  # after the first failure; each further pause is twice as long, so the last attempt comes an hour after the first
 CLAIM_S = 30.0  # and the time a request may take: then another process sends it, with the same id
 CLOSE_S = 1.0  # an alert that is not acknowledged by then is sent again by the next start
-
-
-class Sender(Protocol):
-    """One route, with its secrets."""
-
-    @property
-    def takes_pictures(self) -> bool:
-        """Whether it shows them."""
-
-    def send(self, client: httpx.Client, message: Mapping[str, Any], now: datetime, pictures: Sequence[Picture] = ()) -> str:
-        """What went wrong; empty when the message was taken."""
-
-
-def make_sender(route: Route) -> Sender:
-    """The sender of a route that is on; BreakevenError where its secrets cannot be used."""
-    if isinstance(route, AlertmanagerRoute):
-        return alertmanager_sender(route)
-    if isinstance(route, Email):
-        return mail_sender(route)
-    if isinstance(route, Channels):
-        return channel_sender(route)
-    assert isinstance(route, Webhook)
-    return webhook_sender(route)
 
 
 def outbox_of(db: Engine, world: World, now: Callable[[], datetime]) -> Outbox:
@@ -76,7 +52,8 @@ class Outbox:
         self._retry_s = retry_s
         self._gallery = gallery
         self._routes = {name: route for name, route in config.routes.items() if not route.off_reason}
-        self._senders: dict[str, Sender] = {}
+        self._ways: dict[str, Delivery] = {}
+        self._slow: set[str] = set()  # ways that took all their time when they were last tried
         self.ways: dict[str, tuple[str, ...]] = {}
         for name, route in self._routes.items():
             self._add(name, make_sender(route))
@@ -90,18 +67,19 @@ class Outbox:
         """A route; several channels are delivered to one by one, as ``route#number``."""
         each = sender.each if isinstance(sender, ChannelSender) and len(sender.each) > 1 else ()
         parts = {f"{name}#{number}": one for number, one in enumerate(each, 1)}
-        self._senders |= {name: sender, **parts}
+        timeout_s = self._routes[name].timeout_s
+        self._ways |= {way: Delivery(one, timeout_s) for way, one in {name: sender, **parts}.items()}
         self.ways[name] = tuple(parts) or (name,)
 
     @property
     def shows_pictures(self) -> bool:
         """Whether a route that is on shows pictures."""
-        return any(sender.takes_pictures for sender in self._senders.values())
+        return any(way.sender.takes_pictures for way in self._ways.values())
 
     @property
     def names(self) -> tuple[str, ...]:
         """What deliveries of the routes that are on are kept under, those of before there were several included."""
-        return tuple(self._senders)
+        return tuple(self._ways)
 
     def start(self) -> None:
         """Begin sending, if there is somewhere to send to."""
@@ -123,7 +101,8 @@ class Outbox:
             self._thread.join(CLOSE_S)
 
     def _run(self) -> None:
-        with httpx.Client(trust_env=False) as client:
+        self._renewed_at = self._now()
+        with deadline_client(self._stop) as client:
             while not self._stop.is_set():
                 self._wake.wait(self._retry_s)
                 self._wake.clear()
@@ -136,30 +115,35 @@ class Outbox:
             log.warning("alerts cannot be read or noted: %s", type(fault).__name__)
 
     def _round(self, client: httpx.Client) -> None:
-        self.renew(client)
         self.deliver(client)
+        if not self._stop.is_set():
+            self.renew(client)
 
     def deliver(self, client: httpx.Client) -> int:
-        """Send every alert whose turn it is, oldest first; returns how many were taken."""
+        """Send every alert whose turn it is, oldest first; returns how many were taken.
+
+        A way that takes all its time is left alone until the next round, and comes last in it: it holds the others up once.
+        """
         query = select(ALERT, DELIVERY).join(DELIVERY, DELIVERY.c.alert_id == ALERT.c.id)
-        waiting = query.where(DELIVERY.c.state == STORED, DELIVERY.c.route.in_(self._senders)).order_by(ALERT.c.id, DELIVERY.c.route)
+        waiting = query.where(DELIVERY.c.state == STORED, DELIVERY.c.route.in_(self._ways)).order_by(ALERT.c.id, DELIVERY.c.route)
         with reading(self._db) as connection:
             rows = connection.execute(waiting).mappings().all()
-        taken = 0
-        for row in rows:
-            if not self._stop.is_set() and self._is_due(row) and self._claim(row):
+        taken, slow_now = 0, set[str]()
+        for row in sorted(rows, key=lambda row: row["route"] in self._slow):
+            if not self._stop.is_set() and row["route"] not in slow_now and self._is_due(row) and self._claim(row):
                 taken += self._send(client, row)
+                slow_now |= self._slow & {row["route"]}
                 self._renew_meanwhile(client)
         return taken
 
     def renew(self, client: httpx.Client) -> None:
         """Keep active alerts open at every Alertmanager and close those that are over. Any process may: it is the same each time."""
         self._renewed_at = self._now()
-        for name, sender in self._senders.items():
-            if isinstance(sender, AlertmanagerSender):
+        for name, way in self._ways.items():
+            if isinstance(sender := way.sender, AlertmanagerSender):
                 with reading(self._db) as connection:
                     alerts = due(connection, name, self._now())
-                fault = _told(attempt(partial(sender.push, client, alerts))) if alerts else ""
+                fault = told(attempt(partial(sender.push, client, alerts))) if alerts else ""
                 if fault and fault != self._faults.get(name):  # once, not every half minute
                     log.warning("active alerts were not taken by %s: %s", name, fault)
                 self._faults[name] = fault
@@ -192,11 +176,20 @@ class Outbox:
         return bool(row["created_at"] > self._now() + SKEW)
 
     def _send(self, client: httpx.Client, row: RowMapping) -> bool:
-        sender = self._senders[row["route"]]
-        pictures = self._gallery.pictures(row) if self._gallery is not None and sender.takes_pictures else ()
-        fault = tried(sender, client, message_of(row), self._now(), pictures)
-        self._note(row, fault)
+        way = self._ways[row["route"]]
+        pictures = self._gallery.pictures(row) if self._gallery is not None and way.sender.takes_pictures else ()
+        begun = monotonic()
+        fault = way.tried(client, message_of(row), self._now(), pictures)
+        self._slow = self._slow - {row["route"]} | ({row["route"]} if monotonic() - begun >= way.timeout_s else set())
+        if fault and self._stop.is_set():
+            self._give_back(row)  # cut short by us: no attempt
+        else:
+            self._note(row, fault)
         return not fault
+
+    def _give_back(self, row: RowMapping) -> None:
+        with writing(self._db) as connection:
+            connection.execute(update(DELIVERY).where(_is(row), DELIVERY.c.state == STORED).values(claimed_until=None))
 
     def _note(self, row: RowMapping, fault: str) -> None:
         attempts = row["attempts"] + 1
@@ -208,16 +201,6 @@ class Outbox:
         if fault:
             words = (row["key"], row["route"], attempts, MAX_ATTEMPTS, fault)
             log.warning("alert %s was not taken by %s (attempt %d of %d): %s", *words)
-
-
-def tried(sender: Sender, client: httpx.Client, message: Mapping[str, Any], now: datetime, pictures: Sequence[Picture] = ()) -> str:
-    """What went wrong with a message, whatever it was; empty when it was taken."""
-    return _told(attempt(lambda: sender.send(client, message, now, pictures)))
-
-
-def _told(answer: str | Exception) -> str:
-    """What went wrong; of what nobody expected the kind only, since its words may hold an address."""
-    return f"unexpected {type(answer).__name__}" if isinstance(answer, Exception) else answer
 
 
 def _is(row: RowMapping) -> Any:

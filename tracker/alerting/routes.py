@@ -22,7 +22,7 @@ class Route(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     kind: ClassVar[str]
     enabled: bool = True
-    timeout_s: float = Field(default=10, gt=0, le=HOUR_S)
+    timeout_s: float = Field(default=10, gt=0, le=HOUR_S)  # of a whole delivery, from the connection to the answer
 
     @property
     def off_reason(self) -> str:

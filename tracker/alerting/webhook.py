@@ -16,14 +16,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
+import httpcore
 import httpx
 
+from scrapers.contract import FetchError
 from scrapers.redact import redact
+from tracker.alerting.deadline import DEADLINE
 from tracker.alerting.picture import Picture
 from tracker.alerting.routes import Webhook, secret
 from tracker.errors import ConfigError
 
 PREFIX = "whsec_"
+UNUSABLE = (httpx.InvalidURL, httpx.UnsupportedProtocol, httpcore.UnsupportedProtocol, UnicodeError)  # they quote the address
+FAULTS = (httpx.HTTPError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
 
 
 def signing_keys(text: str, variable: str) -> tuple[bytes, ...]:
@@ -77,11 +82,14 @@ def webhook_sender(route: Webhook) -> WebhookSender:
 
 
 def post(client: httpx.Client, url: str, variable: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> str:
-    """What went wrong with a POST, without the address; empty when the answer is a success."""
+    """What went wrong with a POST that may take so long as a whole, without the address; empty when the answer is a success."""
+    how: dict[str, Any] = {"headers": headers, "timeout": timeout_s, "extensions": {DEADLINE: timeout_s}}
     try:
-        with client.stream("POST", url, content=body, headers=headers, timeout=timeout_s) as answer:  # its body may never end
+        with client.stream("POST", url, content=body, **how) as answer:  # its body may never end, and is not read
             return "" if answer.is_success else f"answered {answer.status_code}"
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError):  # their messages quote parts of the address
+    except UNUSABLE:
         return f"{variable} holds no usable address"
-    except httpx.HTTPError as error:
-        return redact(f"{type(error).__name__}: {error}", (url,))
+    except FetchError as error:  # our deadline, or a stop
+        return str(error)
+    except FAULTS as error:
+        return redact(f"{type(error).__name__}: {error}", (url, httpx.URL(url).host))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import httpx
 import typer
 from sqlalchemy import RowMapping
 
 from tracker.alerting import decisions
 from tracker.alerting.counts import alert_counts
+from tracker.alerting.deadline import deadline_client
 from tracker.alerting.gallery import why_none
 from tracker.alerting.ledger import FAILED, said
-from tracker.alerting.outbox import make_sender, tried
 from tracker.alerting.routes import Channels, Email
+from tracker.alerting.senders import Delivery, make_sender
 from tracker.alerting.trial import trial_message
 from tracker.cli.alert_replay import known_rule, run_backtest
 from tracker.cli.session import Json, Session, print_json, print_table, say, session
@@ -213,5 +214,5 @@ def _try(here: Session, name: str, message: dict[str, Any]) -> str:
     route = here.world.alerts.routes[name]
     if route.off_reason:
         return f"off: {route.off_reason}"
-    with httpx.Client(trust_env=False) as client:
-        return tried(make_sender(route), client, message, here.now)
+    with deadline_client(threading.Event()) as client:
+        return Delivery(make_sender(route), route.timeout_s).tried(client, message, here.now)
