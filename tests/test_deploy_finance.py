@@ -17,7 +17,7 @@ from databases import Postgres
 from deployed import DEPLOY
 from processes import Running
 from upstream import Upstream
-from worlds import runpod_answer, serve_market, write_user_config
+from worlds import ASKED, asking, runpod_answer, serve_market, write_user_config
 
 from engine.units import HOURS_PER_MONTH
 from scrapers import runpod
@@ -78,7 +78,7 @@ def books(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Itera
     home, name = tmp_path_factory.mktemp("finance"), postgres.make()
     with Upstream() as upstream:
         serve_market(upstream)
-        write_user_config(home / "config", upstream.url, tracker=TRACKER.format(url=postgres.url(name)), interval_minutes=0.02)
+        write_user_config(home / "config", upstream.url, tracker=asking() + TRACKER.format(url=postgres.url(name)), interval_minutes=0.02)
         with Running(home) as daemon:
             daemon.until(lambda: all(s["last_success"] for s in daemon.get("/api/v1/sources").json()["sources"] if s["enabled"]))
             upstream.add(runpod.PATH, runpod_answer({"NVIDIA B300 SXM6 AC": "6.50", "NVIDIA H200": "3.59"}), method="POST")
@@ -86,7 +86,7 @@ def books(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Itera
             script = (DEPLOY / "postgres" / "reader.sql").read_text(encoding="utf-8")
             statements = [re.sub(r':"reader"', f'"{READER}"', s).replace(":'password'", "'x'") for s in script.split(";") if runs(s)]
             postgres.psql(name, *(re.sub(r"(?m)^(--|\\).*$", "", statement) for statement in statements))
-            yield Books(postgres, name, offers(daemon), daemon.get("/api/v1/models").json()["models"])
+            yield Books(postgres, name, offers(daemon), models(daemon))
 
 
 def runs(statement: str) -> bool:
@@ -101,6 +101,17 @@ def offers(daemon: Running) -> list[dict[str, Any]]:
     return [o for o in found if o["fresh"] and o["price_kind"] in ("list", "ask") and o["availability"] != "unavailable"]
 
 
+def models(daemon: Running) -> list[dict[str, Any]]:
+    """What the API answers to each question."""
+    asked = [daemon.get(f"/api/v1/models?workload={workload}&policy={policy}").json() for workload, policy in ASKED]
+    return [model for answer in asked for model in answer["models"]]
+
+
+def key(row: dict[str, Any]) -> tuple[str, str, str]:
+    """Whose answer it is."""
+    return row["model"], row["workload"], row["policy"]
+
+
 def b300(offer: dict[str, Any]) -> str:
     per_gpu = Decimal(offer["usd_per_hour"]) / offer["gpu_count"]
     return f"{per_gpu.normalize():f}" if (offer["provider"], offer["gpu"]) == ("runpod", "nvidia-b300-sxm-288") else ""
@@ -110,7 +121,7 @@ def test_every_panel_and_every_variable_gives_something(books: Books) -> None:
     assert {panel["title"]: bool(books.panel(panel["title"])) for panel in BOARD["panels"]} == {p["title"]: True for p in BOARD["panels"]}
     variables = [entry for entry in BOARD["templating"]["list"] if entry["type"] == "query"]
     assert all(books.ask(entry["query"]) for entry in variables)
-    assert len(variables) == 3
+    assert len(variables) == 5
 
 
 def test_the_cheapest_offers_are_those_of_the_api(books: Books) -> None:
@@ -179,23 +190,25 @@ def test_coverage_counts_what_is_listed_by_who_told_it(books: Books) -> None:
 def test_the_winners_are_those_of_the_api(books: Books) -> None:
     """Two and seven of RunPod's B300 at 6.50."""
     rows = books.panel("Cheapest setup of each model")
-    shown = {row["model"]: (row["provider"], row["GPU"], int(row["GPUs"]), usd(row["per hour"]), row["fresh"]) for row in rows}
+    shown = {key(row): (row["provider"], row["GPU"], int(row["GPUs"]), usd(row["per hour"]), row["fresh"]) for row in rows}
     told = {
-        model["model"]: (setup["offer"]["provider"], setup["gpu"], setup["gpu_count_rented"], usd(setup["usd_per_hour"]), "true")
+        key(model): (setup["offer"]["provider"], setup["gpu"], setup["gpu_count_rented"], usd(setup["usd_per_hour"]), "true")
         for model in books.models
         for setup in [model["setup"]]
     }
     assert shown == told
-    assert {model: price for model, (_, _, _, price, _) in shown.items()} == {"kimi-k3.1-pro": Decimal("45.5"), "muse-spark-open": 13}
+    by_default = {asked[0]: price for asked, (_, _, _, price, _) in shown.items() if asked[1:] == ASKED[0]}
+    assert by_default == {"kimi-k3.1-pro": Decimal("45.5"), "muse-spark-open": 13}
+    assert {asked[1:] for asked in shown} == set(ASKED)
     assert {usd(row["per month of 730 h"] - row["per hour"] * 730) for row in rows} == {0}
 
 
 def test_the_newest_answer_is_that_of_the_api(books: Books) -> None:
-    newest: dict[str, dict[str, Any]] = {}
+    newest: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in books.panel("Answers over time"):
-        newest.setdefault(row["model"], row)
+        newest.setdefault(key(row), row)
     for model in books.models:
-        row = newest[model["model"]]
+        row = newest[key(model)]
         assert (row["verdict"], usd(row["rent per hour"])) == (model["verdict"]["answer"], usd(model["setup"]["usd_per_hour"]))
         assert usd(row["workload at the API"]) == usd(model["rate"]["usd_per_month"])
 
@@ -203,5 +216,5 @@ def test_the_newest_answer_is_that_of_the_api(books: Books) -> None:
 def test_a_month_is_counted_by_the_hours_that_both_bills_were_known(books: Books) -> None:
     """A few seconds of one month (or of two, at midnight of the first): both columns stand in the ratio of the bills."""
     rows = books.panel("What each month would have cost")
-    assert {row["model"] for row in rows} == {model["model"] for model in books.models}
+    assert {key(row) for row in rows} == {key(model) for model in books.models}
     assert all(0 <= Decimal(row["hours known"]) < 1 for row in rows)

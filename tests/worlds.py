@@ -11,6 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from repository import ROOT
 from upstream import Upstream
 
 from scrapers import coreweave, ecb, genai_prices, openrouter, runpod, scaleway
@@ -45,6 +46,24 @@ def write_user_config(folder: Path, base_url: str, *, tracker: str = "", **how: 
     fetch = '[fetch]\nuser_agent = "breakeven-tests"\ndeadline_s = 20\nread_timeout_s = 5\nattempts = 2\nhost_spacing_s = 0\n'
     (folder / "tracker.toml").write_text(tracker or fetch, encoding="utf-8")
     return folder
+
+
+ALSO = """
+[[track.also]]
+workload = "chat-3-to-1"
+
+[[track.also]]
+name = "clouds"
+providers = ["coreweave", "scaleway"]
+
+"""
+ASKED = [("agent-turns", "studiotv"), ("chat-3-to-1", "studiotv"), ("agent-turns", "studiotv@clouds")]
+
+
+def asking() -> str:
+    """The shipped ``[track]`` of tracker.toml with two questions more: the workloads and policies of ``ASKED``."""
+    text = (ROOT / "config" / "tracker.toml").read_text(encoding="utf-8")
+    return text[text.index("[track]") : text.index("[fetch]")] + ALSO
 
 
 def serve_case(upstream: Upstream, source: str, case: str = "normal") -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from panels import POSTGRESQL, Json, Panel, Sql, dashboard, datasource_variable, lines, sql_table, sql_variable
-from queries import TITLES, links, metrics_variable
+from queries import LABELS, TITLES, links, metrics_variable
 
 from engine.units import HOURS_PER_MONTH
 
 UID = "breakeven-finance"
 CHOSEN = "gpu in (${gpu:sqlstring}) and provider in (${provider:sqlstring}) and tier in (${tier:sqlstring})"
+ASKED = "workload in (${workload:sqlstring}) and policy in (${policy:sqlstring})"
 FRESH = (
     f"from v_current_offers where fresh and not is_slice and price_kind in ('list', 'ask') and availability <> 'unavailable' and {CHOSEN}"
 )
@@ -21,12 +22,16 @@ def finance() -> Json:
     choices = [
         sql_variable(name, label, f"select distinct {name} from v_current_offers where fresh order by 1") for name, label in names.items()
     ]
+    asked = [
+        sql_variable(name, LABELS.get(name, name.capitalize()), f"select distinct {name} from v_breakeven order by 1")
+        for name in ("workload", "policy")
+    ]
     return dashboard(
         uid=UID,
         title=TITLES[UID],
         description="Offers, what a month of them costs, price changes and what the book stands on, from the SQL views of the database.",
         links=links(UID),
-        variables=[metrics_variable(), database, *choices],
+        variables=[metrics_variable(), database, *asked, *choices],
         rows=[
             (7, [setups()]),
             (8, [monthly(), decisions()]),
@@ -40,22 +45,22 @@ def finance() -> Json:
 
 def setups() -> Panel:
     """The winner of each model."""
-    statement = """
+    statement = f"""
         select model, workload, policy, provider, sku, region, gpu as "GPU", gpu_count::text as "GPUs", weight_format as "format", tier,
             usd_per_hour as "per hour", usd_per_month as "per month of 730 h", fresh::text as "fresh",
             to_char(decided_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI') as "since, UTC"
-        from v_cheapest order by model, workload, policy
+        from v_cheapest where {ASKED} order by model, workload, policy
     """
-    about = "The cheapest buyable setup that holds each model, since when it has been, and whether its price is within its age limit."
+    about = "The cheapest buyable setup by model, workload and policy, since when it is, and whether its price is within its age limit."
     return sql_table("Cheapest setup of each model", about, statement, "currencyUSD", sorted_by="model")
 
 
 def monthly() -> Panel:
     """What each month would have cost either way."""
-    statement = """
+    statement = f"""
         select to_char(month, 'YYYY-MM') as "month", model, workload, policy, round(hours, 1)::text as "hours known",
             round(self_host_usd, 2) as "on rented GPUs", round(api_usd, 2) as "at the API"
-        from v_monthly_cost order by month desc, model, workload, policy
+        from v_monthly_cost where {ASKED} order by month desc, model, workload, policy
     """
     about = (
         "The workload on as many of each hour's cheapest setup as serve it, and at its cheapest API, over the hours of the month in which "
@@ -66,13 +71,13 @@ def monthly() -> Panel:
 
 def decisions() -> Panel:
     """How the answer moved."""
-    statement = """
-        select to_char(decided_from at time zone 'UTC', 'YYYY-MM-DD HH24:MI') as "from, UTC", model, verdict,
+    statement = f"""
+        select to_char(decided_from at time zone 'UTC', 'YYYY-MM-DD HH24:MI') as "from, UTC", model, workload, policy, verdict,
             provider || ' ' || gpu_count || ' x ' || gpu as "setup", usd_per_hour as "rent per hour", api_provider as "API at",
             api_usd_per_month as "workload at the API", self_host_usd_per_month as "on rented GPUs",
             round(break_even_tokens / 1e9, 1)::text || ' billion' as "break-even, tokens per month"
-        from v_breakeven where decided_from <= $__timeTo() and coalesce(decided_to, $__timeTo()) >= $__timeFrom()
-        order by decided_from desc, model limit 200
+        from v_breakeven where {ASKED} and decided_from <= $__timeTo() and coalesce(decided_to, $__timeTo()) >= $__timeFrom()
+        order by decided_from desc, model, workload, policy limit 200
     """
     about = "Every answer that held in the time range, the newest 200: the verdict, the setup, and both bills of the workload's month."
     return sql_table("Answers over time", about, statement, "currencyUSD", sorted_by="from, UTC")

@@ -17,7 +17,10 @@ LISTED = (*MODEL, *any_of("provider", "sku"))
 
 def model() -> Json:
     """The dashboard."""
-    keys = [choices(name, series("api_info", *MODEL), many=False) for name in ("workload", "policy")]
+    keys = [
+        choices("workload", series("api_info", *MODEL), many=False),
+        choices("policy", series("api_info", *one_of("model", "workload")), many=False),
+    ]
     lists = [choices(name, series("token_rate_usd_per_mtok", *MODEL)) for name in ("provider", "sku")]
     return dashboard(
         uid=UID,
@@ -26,7 +29,7 @@ def model() -> Json:
         links=links(UID),
         variables=[
             *common(), choices("model", series("api_info"), many=False), *keys,
-            choices("gpu", series("setup_usd_per_hour", *MODEL)), *lists,
+            choices("gpu", series("setup_usd_per_hour", *KEY)), *lists,
         ],
         rows=[
             (4, [cheapest(), api(), break_even(), verdict()]),

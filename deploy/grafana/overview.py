@@ -180,6 +180,5 @@ def share() -> Panel:
 def alerts() -> Panel:
     """What fired when."""
     about = "A line for each alert of the shipped rules that fired in the time range. None: nothing fired, or the rules are not loaded."
-    return spans(
-        "Alerts that fired", about, ask(f"max by (alertname, severity, model, source) ({FIRED})", "{{alertname}} {{model}} {{source}}")
-    )
+    fired = f"max by (alertname, severity, {ANSWER}, source) ({FIRED})"
+    return spans("Alerts that fired", about, ask(fired, f"{{{{alertname}}}} {EACH} {{{{source}}}}"))

@@ -1,6 +1,6 @@
 """Draws panels of the dashboards as SVG, with figures of a Prometheus:  python deploy/grafana/pictures.py http://127.0.0.1:9090 [FOLDER]
 
-The queries are those of the dashboards, with everything chosen, or the model named here. No Grafana is asked, and none drew these.
+The queries are those of the dashboards, with everything chosen, or the one named here. No Grafana is asked, and none drew these.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 HERE = Path(__file__).resolve().parent
-MODEL = "muse-spark-open"
+ONE = {"model": "muse-spark-open", "workload": "agent-turns", "policy": "studiotv"}
 PICTURES = (
     ("overview", "Cheapest setup and API"), ("overview", "Break-even and verdict"),
     ("model", "Cheapest setup on each GPU"), ("market", "Lowest price of each GPU"),
@@ -55,8 +55,9 @@ def picture(board: str, title: str, address: str) -> str:
 
 
 def sent(query: str) -> str:
-    """The query with everything chosen, and the model of these pictures where one is."""
-    query = re.sub(r'=~?"\$(\w+)"', lambda name: f'=~"{MODEL if name[1] == "model" and "=~" not in name[0] else ".+"}"', query)
+    """The query with everything chosen, and the model, workload and policy of these pictures where one is."""
+    query = re.sub(r'=~"\$\w+"', '=~".+"', query)
+    query = re.sub(r'="\$(\w+)"', lambda name: f'="{ONE[name[1]]}"', query)
     return query.replace("$__range", "1h").replace("$__rate_interval", "5m")
 
 
