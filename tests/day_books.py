@@ -1,4 +1,4 @@
-"""Figures a day the slow way: the book read at every moment, all milliseconds laid side by side. And those that the program keeps."""
+"""Figures a day the slow way: the book read at every moment, all seconds laid side by side. And those that the program keeps."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tracker.config import Source
 from tracker.database import reading
 from tracker.rollup.run import DAY, GROUP
 
-MS = 3_600_000
+HOUR_S = 3_600
 Key = tuple[Any, ...]
 
 
 def by_the_book(db: Engine, sources: Mapping[str, Source], until: int) -> dict[Key, tuple[int, ...]]:
-    """The book read at the first and the second millisecond of every hour: in between nothing happens in these histories."""
+    """The book read one second into every hour and at its beginning: in between nothing happens in these histories."""
     seen: dict[Key, dict[tuple[Any, ...], int]] = defaultdict(lambda: defaultdict(int))
     with reading(db) as connection:
         for number in range(until):
-            for moment, weight in ((hour(number), 1), (hour(number) + timedelta(milliseconds=1), MS - 1)):
+            for moment, weight in ((hour(number), 1), (hour(number) + timedelta(seconds=1), HOUR_S - 1)):
                 for entry in read_book(connection, moment, sources).offers:
                     found = entry.value
                     if not entry.fresh or entry.is_slice or found.trust in ("community", "unverified"):
@@ -44,9 +44,9 @@ def by_the_book(db: Engine, sources: Mapping[str, Source], until: int) -> dict[K
 
 
 def figures(held: dict[tuple[Any, ...], int]) -> tuple[int, ...]:
-    """Least, the price at the middle of all milliseconds laid side by side, most, different offers, and all milliseconds."""
+    """Least, the price at the middle of all seconds laid side by side, most, different offers, and all seconds."""
     side_by_side = sorted((price, length) for (*_, price), length in held.items())
-    middle = -(-sum(length for _, length in side_by_side) // 2)  # the last millisecond of the first half
+    middle = -(-sum(length for _, length in side_by_side) // 2)  # the last second of the first half
     ends = accumulate(length for _, length in side_by_side)
     median = next(price for (price, _), end in zip(side_by_side, ends, strict=True) if end >= middle)
     return side_by_side[0][0], median, side_by_side[-1][0], len({name[:3] for name in held}), sum(held.values())
@@ -55,6 +55,6 @@ def figures(held: dict[tuple[Any, ...], int]) -> tuple[int, ...]:
 def kept(db: Engine) -> dict[Key, tuple[int, ...]]:
     """What the program keeps, in the same shape."""
     columns = (GROUP.c.source, GROUP.c.provider, GROUP.c.gpu, GROUP.c.gpu_count, GROUP.c.tier, GROUP.c.currency, DAY.c.day)
-    query = select(*columns, DAY.c.least, DAY.c.median, DAY.c.most, DAY.c.offers, DAY.c.held_ms).join(GROUP, GROUP.c.id == DAY.c.group_id)
+    query = select(*columns, DAY.c.least, DAY.c.median, DAY.c.most, DAY.c.offers, DAY.c.held_s).join(GROUP, GROUP.c.id == DAY.c.group_id)
     with reading(db) as connection:
         return {tuple(row[:7]): tuple(row[7:]) for row in connection.execute(query)}

@@ -19,7 +19,7 @@ from sqlalchemy import Engine
 from scrapers.contract import FxQuote
 from tracker.database import migrate, open_database, writing
 from tracker.exchange import store_rates
-from tracker.rows import to_ms
+from tracker.rows import to_s
 
 D0 = datetime(2026, 11, 2, tzinfo=UTC)  # a midnight
 
@@ -37,8 +37,8 @@ OFFERS = [
     offer("1.00", sku="spot", tier="spot"),
     offer("0.10", sku="slice", is_slice=True),
     offer("0.20", sku="somebody's", trust="community"),
-    offer("6.00", sku="dated", valid_from=to_ms(hour(-5))),
-    offer("5.00", sku="dated", valid_from=to_ms(hour(30))),
+    offer("6.00", sku="dated", valid_from=to_s(hour(-5))),
+    offer("5.00", sku="dated", valid_from=to_s(hour(30))),
 ]
 PRICES = st.integers(1, 6).map(lambda n: n * 1_000_000_000 + 1)
 STEP = st.fixed_dictionaries(

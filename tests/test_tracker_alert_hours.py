@@ -21,7 +21,7 @@ from tracker.alerting.hours import day_start, hold_until, is_quiet, next_digest,
 from tracker.alerting.rules import Delivery
 from tracker.clock import mend_future, newest_sweep
 from tracker.database import reading, writing
-from tracker.rows import to_ms
+from tracker.rows import to_s
 
 PARIS = Delivery(time_zone="Europe/Paris", quiet_hours="22:00-07:00", digest_at="08:00")
 minutes = st.integers(min_value=0, max_value=366 * 24 * 60)
@@ -321,7 +321,7 @@ def a_year_ahead(watch: Watch) -> datetime:
     watch.look("1.00")
     watch.at = right
     with writing(watch.db) as connection:
-        assert mend_future(connection, to_ms(right), before) == 1
+        assert mend_future(connection, to_s(right), before) == 1
     watch.judge()
     return right
 

@@ -18,7 +18,7 @@ from tracker.bookstore import book_digest, export_book, import_book, import_date
 from tracker.database import reading
 from tracker.facts.catalogue import Catalogue, load_catalogue
 from tracker.paths import config_dir
-from tracker.rows import OfferRow, scaled, to_ms
+from tracker.rows import OfferRow, scaled, to_s
 from tracker.store import OFFER_POINT, RATE_POINT, SWEEP, SweepReport, record_sweep
 from tracker.tables import RENT_SCALE
 
@@ -210,8 +210,8 @@ def offer_row(price: str) -> OfferRow:
 
 
 def test_dated_rows_come_in_without_a_file(db: Engine, tmp_path: Path) -> None:
-    seen = to_ms(NOW)
-    dated = [Dated(offer_row("3.99"), "price-page", seen, seen + 1000, None)]
+    seen = to_s(NOW)
+    dated = [Dated(offer_row("3.99"), "price-page", seen, seen + 1, None)]
     assert import_dated(db, dated, NOW).new_points == 2
     assert import_dated(db, dated, NOW).new_points == 0
     assert export_book(db, tmp_path) == (1, 0)

@@ -19,7 +19,7 @@ from tracker.bookstore import import_dated
 from tracker.database import open_database
 from tracker.opening import open_book
 from tracker.paths import config_dir
-from tracker.rows import OfferRow, RateRow, scaled, to_ms
+from tracker.rows import OfferRow, RateRow, scaled, to_s
 from tracker.store import SweepReport, record_sweep
 from tracker.tables import RATE_SCALE, RENT_SCALE
 from tracker.world import load_world
@@ -79,7 +79,7 @@ def happen(db: Engine) -> None:
     sweep(db, "runpod", 4, offers=[offer("20", currency="EUR")], unmapped=[("gpu", "B1000")])
     sweep(db, "moonshot", 4, rates=[rate("1", "5")])
     since = START - timedelta(days=20)
-    import_dated(db, [Dated(offer("1", "old"), "price-page", to_ms(since), to_ms(THEN), None)], START + timedelta(days=5))
+    import_dated(db, [Dated(offer("1", "old"), "price-page", to_s(since), to_s(THEN), None)], START + timedelta(days=5))
 
 
 ANSWERS = [

@@ -80,8 +80,8 @@ def test_every_value_comes_back_as_it_was_given(db: Engine) -> None:
     largest = Decimal(MAX_SCALED) / RENT_SCALE
     one = offer(str(largest), sku=odd, region="A", max_gpu_count=10_000, valid_from=1)
     two = offer("0.000000001", sku=odd, region="a")
-    last_ms = 253_402_300_799_999  # of the year 9999
-    costs = rate(source_model=odd, sku="standard", input="0", output="0.000000000001", min_prompt_tokens=10**9, valid_to=last_ms)
+    last_second = 253_402_300_799  # of the year 9999
+    costs = rate(source_model=odd, sku="standard", input="0", output="0.000000000001", min_prompt_tokens=10**9, valid_to=last_second)
     sweep(db, "rents", T0, one, two, costs, skipped={odd: 2**31 - 1}, unmapped=[("gpu", odd)], error=odd, bytes=2**40)
     with reading(db) as connection:
         book = read_book(connection, T0, {})

@@ -21,7 +21,7 @@ from tracker.database import open_database, reading, writing
 from tracker.decided import Decided, course, decision_at, decisions
 from tracker.decisions import keep_decisions
 from tracker.recompute import Sizer
-from tracker.rows import to_ms
+from tracker.rows import to_s
 from tracker.world import World
 
 D = Decimal
@@ -182,7 +182,7 @@ def test_a_price_that_grows_old_ends_the_decision_when_it_does(db: Engine, sizer
     assert look(db, sizer, at(3)) == 0
     assert look(db, sizer, at(3.02)) == 2
     assert look(db, sizer, at(4)) == 0
-    end = at(3) + timedelta(milliseconds=1)
+    end = at(3) + timedelta(seconds=1)
     assert [(f.at, f.usd_per_hour, f.api_usd_per_month, f.fresh) for f in kept(db)] == [
         (at(0), D("2.3"), D(9200), True),
         (end, None, D(9200), False),
@@ -204,8 +204,8 @@ def test_a_stop_of_the_program_is_a_hole_in_the_history(db: Engine, sizer: Sizer
     look(db, sizer, at(60.1))
     assert [(f.at, f.usd_per_hour, f.api_usd_per_month) for f in kept(db)] == [
         (at(0), D("2.3"), D(9200)),
-        (at(4) + timedelta(milliseconds=1), None, D(9200)),
-        (at(49) + timedelta(milliseconds=1), None, None),
+        (at(4) + timedelta(seconds=1), None, D(9200)),
+        (at(49) + timedelta(seconds=1), None, None),
         (at(60.1), D("2.3"), D(9200)),
     ]
 
@@ -218,8 +218,8 @@ def test_what_is_read_ends_too_while_nobody_looks(db: Engine, sizer: Sizer) -> N
         rents = [found and found.usd_per_hour for h in (1, 3, 3.1, 90) for found in [decision_at(connection, sources, at(h), **LARGE)]]
         assert rents == [D("2.3"), D("2.3"), None, None]
         told = [(f.at, f.fresh) for f in course(connection, sources, at(-1), at(90), **LARGE)]
-        assert told == [(at(h) + timedelta(milliseconds=h > 0), h == 0) for h in (0, 3, 48)]
-        assert [f.at for f in course(connection, sources, at(4), at(5), **LARGE)] == [at(3) + timedelta(milliseconds=1)]
+        assert told == [(at(h) + timedelta(seconds=h > 0), h == 0) for h in (0, 3, 48)]
+        assert [f.at for f in course(connection, sources, at(4), at(5), **LARGE)] == [at(3) + timedelta(seconds=1)]
 
 
 def test_a_failed_sweep_covers_nothing_and_ends_nothing(db: Engine, sizer: Sizer) -> None:
@@ -275,6 +275,6 @@ def test_decisions_of_a_clock_that_ran_ahead_are_made_again(db: Engine, sizer: S
     fill(db, 500, "2.00")
     look(db, sizer, at(500))
     with writing(db) as connection:
-        mend_future(connection, to_ms(at(1)), after_sweep=2)
+        mend_future(connection, to_s(at(1)), after_sweep=2)
     assert look(db, sizer, at(1)) == 2
     assert [(f.at, f.usd_per_hour) for f in kept(db)] == [(at(0), D("2.3")), (at(1), D(2))]

@@ -17,9 +17,9 @@ from scrapers.contract import FxQuote
 from tracker.asof import Moment
 from tracker.database import reading, writing
 from tracker.exchange import FX, Exchange, exchange_of, fx_fault, load_exchange, load_newest, load_shipped, shipped_quotes, store_rates
-from tracker.rows import to_ms
+from tracker.rows import to_s
 
-TICK = timedelta(milliseconds=1)
+TICK = timedelta(seconds=1)
 THURSDAY, TUESDAY = date(2024, 3, 28), date(2024, 4, 2)  # around Easter: no rates from Friday to Monday
 # ECB reference rates of these days, units for one EUR
 EASTER = [
@@ -123,7 +123,7 @@ def test_a_rate_that_was_read_late_was_not_known_before(db: Engine) -> None:
     read = datetime.combine(TUESDAY, time(), UTC) + timedelta(days=3)
     with writing(db) as connection:
         store_rates(connection, fx(THURSDAY, USD="1.0811"), "ecb")
-        store_rates(connection, fx(TUESDAY, USD="1.0749"), "ecb", to_ms(read))
+        store_rates(connection, fx(TUESDAY, USD="1.0749"), "ecb", to_s(read))
     day_after = read - timedelta(days=2)
 
     def worth(at: datetime, known: datetime) -> Decimal | None:

@@ -27,7 +27,7 @@ from tracker.faults import READS, Trouble, fault_kind, fault_line
 from tracker.patience import patiently
 from tracker.readiness import not_ready
 from tracker.recompute import Sizer
-from tracker.rows import to_ms
+from tracker.rows import to_s
 from tracker.store import SWEEP, SweepReport, record_sweep
 from tracker.world import World
 
@@ -287,7 +287,7 @@ def test_sweeps_of_a_clock_that_was_ahead_come_back_with_it_and_hide_nothing(db:
     small_sweep(db, "rents", NOW + day + timedelta(minutes=15), offer("1.80"))
     now = NOW + timedelta(minutes=30)
     with writing(db) as connection:
-        assert mend_future(connection, to_ms(now), first) == 2
+        assert mend_future(connection, to_s(now), first) == 2
     small_sweep(db, "rents", now, offer("1.70"))
     _, snapshot = latest(db, world, sizer, now)
     assert [(e.value.usd_per_hour, e.fresh, e.seen_at) for e in snapshot.book.offers] == [(Decimal("1.70"), True, now)]
@@ -302,4 +302,4 @@ def test_a_clock_that_is_behind_touches_no_sweep_of_before(db: Engine, world: Wo
     small_sweep(db, "rents", NOW + timedelta(hours=1), offer("1.90"))
     before, _ = latest(db, world, Sizer(world), NOW)
     with writing(db) as connection:
-        assert mend_future(connection, to_ms(NOW - timedelta(days=400)), before) == 0
+        assert mend_future(connection, to_s(NOW - timedelta(days=400)), before) == 0

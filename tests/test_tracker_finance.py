@@ -21,7 +21,7 @@ from tracker.database import migrate, open_database, reading
 from tracker.finance.records import RecordError, Rental, Usage, read_rentals, read_usage
 from tracker.finance.render import HEADER, summary, write_csv
 from tracker.finance.report import Report, make_report, month_span
-from tracker.rows import RateRow, to_ms
+from tracker.rows import RateRow, to_s
 from tracker.world import World
 
 NOW = datetime(2026, 12, 5, tzinfo=UTC)
@@ -41,8 +41,8 @@ def lists(large_input: str, large_cached: str, large_output: str) -> list[RateRo
         rate(provider="vendor-cn", currency="CNY", input="14", cache_read="7", output="70"),
         rate("small-8b", "other", input="0.1", output="0.4"),
         rate("small-8b", "halved", input="0.1"),  # what it asks for output nobody knows
-        rate("small-8b", "dated", input="4", output="4", valid_to=to_ms(NOON)),
-        rate("small-8b", "dated", input="2", output="2", valid_from=to_ms(NOON)),
+        rate("small-8b", "dated", input="4", output="4", valid_to=to_s(NOON)),
+        rate("small-8b", "dated", input="2", output="2", valid_from=to_s(NOON)),
         rate("small-8b", "nightly", input="2", output="2"),
         rate("small-8b", "nightly", input="1", output="1", hours_utc="00:00-06:00"),
         rate("small-8b", "tiered", input="1", output="1"),

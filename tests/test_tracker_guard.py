@@ -17,7 +17,7 @@ from tracker.bookstore import export_book, import_dated
 from tracker.database import reading, writing
 from tracker.guard.counts import guard_counts
 from tracker.guard.decisions import NothingToDecide, accept, reject
-from tracker.rows import to_ms
+from tracker.rows import to_s
 
 # --- a change -------------------------------------------------------------------------------------------------------------
 
@@ -284,7 +284,7 @@ def test_a_dip_of_one_component_waits_for_a_person(watched: Watched) -> None:
 def test_what_the_starter_book_knows_is_a_price_before(watched: Watched, db: Engine) -> None:
     """A node that was 98.32 in the imported book and is 12.29 in the first live sweep: the price of one GPU for eight."""
     node = dict(provider="azure", gpu_count=8, region="eastus", gpu="nvidia-h100-sxm-80", sku="ND96isr")
-    seen = to_ms(T0 - timedelta(days=30))
+    seen = to_s(T0 - timedelta(days=30))
     import_dated(db, [Dated(offer("98.32", **node), "azure-list", seen, seen, None)], T0)
     watched.sweep(0, offer("12.29", **node), source="azure")
     assert [(e.value.source, e.value.usd_per_hour) for e in watched.book().offers] == [("book:azure-list", Decimal("98.32"))]

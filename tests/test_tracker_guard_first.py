@@ -13,14 +13,14 @@ from sqlalchemy import Engine
 
 from tracker.bookstore import Dated, import_dated
 from tracker.guard.doubts import SweepRefused
-from tracker.rows import OfferRow, to_ms
+from tracker.rows import OfferRow, to_s
 
 NODE: dict[str, Any] = dict(provider="azure", gpu_count=8, region="eastus", gpu="nvidia-h100-sxm-80", sku="ND96isr")
 
 
 def book(db: Engine, *rows: OfferRow, days: int = 30) -> None:
     """Import rows as they were seen so many days ago."""
-    seen = to_ms(T0 - timedelta(days=days))
+    seen = to_s(T0 - timedelta(days=days))
     import_dated(db, [Dated(row, "list", seen, seen, None) for row in rows], T0)
 
 

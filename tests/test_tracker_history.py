@@ -31,7 +31,7 @@ from tracker.history.quotes import Shape
 from tracker.history.runs import Judge, Runs, to_runs
 from tracker.history.sightings import HistoryFileError, Sighting, exact_json, read_text
 from tracker.paths import config_dir
-from tracker.rows import OfferRow, RateRow, from_ms
+from tracker.rows import OfferRow, RateRow, from_s
 from tracker.store import OFFER_POINT, RATE_POINT
 from tracker.world import World, load_world
 
@@ -99,8 +99,8 @@ Shown = tuple[str, Decimal, datetime, datetime, datetime | None]
 def shown(run: Dated) -> Shown:
     """Name, price an hour, first and last sighting, and end of a rental run."""
     assert isinstance(run.row, OfferRow)
-    gone = None if run.gone_at is None else from_ms(run.gone_at)
-    return (run.row.sku, run.row.native_per_hour, from_ms(run.since), from_ms(run.seen_at), gone)
+    gone = None if run.gone_at is None else from_s(run.gone_at)
+    return (run.row.sku, run.row.native_per_hour, from_s(run.since), from_s(run.seen_at), gone)
 
 
 def runs_of(kind: str, path: Path, judge: Judge) -> Runs:
@@ -339,7 +339,7 @@ def test_portkey_changes_are_cents_a_token_and_the_last_of_a_day_counts(tmp_path
         change("2026-03-05", "moonshotai/kimi-k2.6", request_token=0, response_token=0),
     ]
     runs = runs_of("portkey", written(tmp_path / "openrouter.changes.json", changes), judge)
-    assert [(from_ms(run.since), run.row.native.input, run.row.native.cache_read, run.row.native.cache_write_5m, run.row.native.output)
+    assert [(from_s(run.since), run.row.native.input, run.row.native.cache_read, run.row.native.cache_write_5m, run.row.native.output)
             for run in runs.dated if isinstance(run.row, RateRow)] == [
         (day("2026-02-03"), Decimal("0.23"), Decimal("0.12"), None, Decimal(3)),
         (day("2026-03-05"), Decimal("0.45"), None, None, Decimal(3)),
@@ -360,7 +360,7 @@ def test_portkey_version_lists_its_provider_whole(tmp_path: Path, judge: Judge) 
     written(tmp_path / "openrouter.2026-08-18.abc.json", {"default": portkey_model(0), "moonshotai/kimi-k2.5": portkey_model(5e-05)})
     runs = runs_of("portkey", tmp_path, judge)
     ends = {
-        run.row.source_model: (from_ms(run.seen_at), run.gone_at and from_ms(run.gone_at))
+        run.row.source_model: (from_s(run.seen_at), run.gone_at and from_s(run.gone_at))
         for run in runs.dated
         if isinstance(run.row, RateRow)
     }
@@ -383,7 +383,7 @@ def test_litellm_units_of_a_thousand_are_refused_by_the_band(tmp_path: Path, jud
     }
     runs = runs_of("litellm", written(tmp_path / "litellm-2026-10-21.json", models), judge)
     assert rate(runs, "nebius/moonshotai/Kimi-K3").native.cache_read == Decimal("0.3")
-    assert [from_ms(run.seen_at) for run in runs.dated] == [day("2026-10-21")]
+    assert [from_s(run.seen_at) for run in runs.dated] == [day("2026-10-21")]
     assert runs.refused == {"price outside the plausible band": 1, "no text model": 1}
 
 
@@ -391,7 +391,7 @@ def test_an_implausible_price_between_two_good_ones_does_not_end_the_run(tmp_pat
     for when, price in (("2026-09-10", 1.5e-07), ("2026-10-07", 0.015), ("2026-10-21", 1.5e-07)):
         written(tmp_path / f"litellm-{when}.json", {"deepinfra/openai/gpt-oss-120b": litellm_model("deepinfra", price)})
     runs = runs_of("litellm", tmp_path, judge)
-    assert [(from_ms(run.since), from_ms(run.seen_at), run.gone_at) for run in runs.dated] == [(day("2026-09-10"), day("2026-10-21"), None)]
+    assert [(from_s(run.since), from_s(run.seen_at), run.gone_at) for run in runs.dated] == [(day("2026-09-10"), day("2026-10-21"), None)]
     assert runs.refused == {"price outside the plausible band": 1}
 
 
@@ -440,8 +440,8 @@ def test_genai_dump_is_read_like_the_live_file(tmp_path: Path, judge: Judge) -> 
     )
     dated = {
         (
-            run.row.valid_from and from_ms(run.row.valid_from),
-            run.row.valid_to and from_ms(run.row.valid_to),
+            run.row.valid_from and from_s(run.row.valid_from),
+            run.row.valid_to and from_s(run.row.valid_to),
             run.row.min_prompt_tokens,
         ): run.row.native.input
         for run in runs.dated
@@ -455,7 +455,7 @@ def test_a_later_genai_file_ends_the_models_it_does_not_have(tmp_path: Path, jud
     genai_dump(tmp_path / "dump-2026-08-21.json", "kimi-k3.1-pro", "kimi-k3")
     genai_dump(tmp_path / "dump-2026-11-10.json", "kimi-k3.1-pro")
     runs = runs_of("genai-prices", tmp_path, judge)
-    assert {run.row.model: run.gone_at and from_ms(run.gone_at) for run in runs.dated if isinstance(run.row, RateRow)} == {
+    assert {run.row.model: run.gone_at and from_s(run.gone_at) for run in runs.dated if isinstance(run.row, RateRow)} == {
         "kimi-k3.1-pro": None,
         "kimi-k3": day("2026-11-10"),
     }

@@ -23,8 +23,8 @@ from tracker.decided import decisions
 from tracker.finance.report import month_span
 from tracker.listing import Absence, unseen_at
 from tracker.rollup.spans import by_day, within, without
-from tracker.rows import from_ms, to_ms
-from tracker.timeline import TICK, changes, offers_at, steps
+from tracker.rows import TICK, from_s, to_s
+from tracker.timeline import changes, offers_at, steps
 from tracker.world import World
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -60,7 +60,7 @@ def test_a_price_holds_from_its_sighting_until_the_next(db: Engine, world: World
     moved(db)
     assert price(db, T0 + hours * HOUR - TICK, world) == before
     assert price(db, T0 + hours * HOUR, world) == at
-    assert price(db, T0 + hours * HOUR + TICK / 2, world) == at  # half a millisecond later is the same stored moment
+    assert price(db, T0 + hours * HOUR + TICK / 2, world) == at  # half a second later is the same stored moment
 
 
 @pytest.mark.parametrize(("hours", "before", "at"), EDGES)
@@ -87,15 +87,15 @@ def test_a_stretch_in_which_a_price_is_missed_begins_with_the_miss_and_ends_with
     sweep(db, "rents", T0 + HOUR)
     sweep(db, "rents", T0 + 2 * HOUR, offer("3"))
     with reading(db) as connection:
-        missed = {hours: bool(unseen_at(connection, to_ms(T0 + timedelta(hours=hours)))) for hours in (1, 2)}
-        before = {hours: bool(unseen_at(connection, to_ms(T0 + timedelta(hours=hours)) - 1)) for hours in (1, 2)}
+        missed = {hours: bool(unseen_at(connection, to_s(T0 + timedelta(hours=hours)))) for hours in (1, 2)}
+        before = {hours: bool(unseen_at(connection, to_s(T0 + timedelta(hours=hours)) - 1)) for hours in (1, 2)}
     assert (before, missed) == ({1: False, 2: True}, {1: True, 2: False})
     assert [Absence(10, 20, 5, "missed").holds(at) for at in (9, 10, 19, 20)] == [False, True, True, False]
 
 
 def test_an_imported_price_ends_at_the_moment_it_was_gone(db: Engine, world: World) -> None:
     gone = T0 - DAY
-    import_dated(db, [Dated(offer("3"), "price-page", to_ms(gone - DAY), to_ms(gone - HOUR), to_ms(gone))], T0)
+    import_dated(db, [Dated(offer("3"), "price-page", to_s(gone - DAY), to_s(gone - HOUR), to_s(gone))], T0)
     moments = [gone - DAY - TICK, gone - DAY, gone - TICK, gone]
     with reading(db) as connection:
         found = [len(offers) for _, offers in offers_at(connection, world.config.sources, moments, T0, sku="141x1")]
@@ -112,7 +112,7 @@ def test_a_feed_holds_its_beginning_and_not_its_end(db: Engine) -> None:
     assert told(T0, T0 + HOUR) == [0]
     assert told(T0, T0 + HOUR + TICK) == [0, 1]
     assert told(T0 + HOUR, T0 + 4 * HOUR) == [1, 3]
-    assert told(T0 + HOUR + TICK / 2, T0 + 4 * HOUR + TICK) == [3, 4]  # half a millisecond after it is after it
+    assert told(T0 + HOUR + TICK / 2, T0 + 4 * HOUR + TICK) == [3, 4]  # half a second after it is after it
 
 
 def test_a_range_of_steps_holds_its_beginning_and_not_its_end() -> None:
@@ -121,7 +121,7 @@ def test_a_range_of_steps_holds_its_beginning_and_not_its_end() -> None:
 
 
 def test_validity_of_a_rate_at_the_instant(db: Engine, world: World) -> None:
-    sweep(db, "tokens", T0 - DAY, rate(input="1", output="5", valid_from=to_ms(T0), valid_to=to_ms(T0 + HOUR)))
+    sweep(db, "tokens", T0 - DAY, rate(input="1", output="5", valid_from=to_s(T0), valid_to=to_s(T0 + HOUR)))
 
     def held(at: datetime) -> int:
         with reading(db) as connection:
@@ -162,7 +162,7 @@ def test_quiet_hours_at_the_instant(moment: str, quiet: bool) -> None:
 
 
 def test_a_day_of_the_rollups_is_from_midnight_to_midnight() -> None:
-    midnight = to_ms(datetime(2026, 11, 3, tzinfo=UTC))
+    midnight = to_s(datetime(2026, 11, 3, tzinfo=UTC))
     number = (date(2026, 11, 3) - date(1970, 1, 1)).days
     assert list(by_day([(midnight - 1, midnight)])) == [(number - 1, 1)]
     assert list(by_day([(midnight, midnight + 1)])) == [(number, 1)]
@@ -178,7 +178,7 @@ def test_a_month_of_the_report_is_from_its_first_midnight_to_the_next() -> None:
 def test_decisions_of_a_range_hold_its_beginning_and_not_its_end(db: Engine) -> None:
     names = ("at", "model", "workload", "policy", "sweep", "fresh", "reason")
     with db.begin() as connection:
-        for at in (to_ms(T0), to_ms(T0 + HOUR)):
+        for at in (to_s(T0), to_s(T0 + HOUR)):
             connection.execute(
                 text(f"insert into decision ({', '.join(names)}) values (:at, 'm', 'w', 'p', 1, :fresh, '')"), {"at": at, "fresh": False}
             )
@@ -187,7 +187,7 @@ def test_decisions_of_a_range_hold_its_beginning_and_not_its_end(db: Engine) -> 
     assert found == [T0]
 
 
-def test_a_moment_is_kept_to_the_millisecond_it_lies_in() -> None:
-    assert from_ms(to_ms(T0 + TICK / 2)) == T0
+def test_a_moment_is_kept_to_the_second_it_lies_in() -> None:
+    assert from_s(to_s(T0 + TICK / 2)) == T0
     assert Moment(at=T0, known=T0).in_hindsight is False
     assert Moment(at=T0, known=T0 + TICK).in_hindsight is True

@@ -28,9 +28,9 @@ from tracker.guard.settings import GuardSettings
 from tracker.health import source_health
 from tracker.price_history import price_history
 from tracker.recompute import Sizer, recompute
-from tracker.rows import to_ms
+from tracker.rows import TICK, to_s
 from tracker.store import SweepReport, record_sweep
-from tracker.timeline import TICK, changes
+from tracker.timeline import changes
 from tracker.world import World
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -65,14 +65,14 @@ def outputs(db: Engine, at: datetime, world: World) -> tuple[str, list[str]]:
 
 
 def dated(row: Any, since: datetime, seen: datetime | None = None, gone: datetime | None = None, origin: str = "price-page") -> Dated:
-    return Dated(row, origin, to_ms(since), to_ms(seen or since), None if gone is None else to_ms(gone))
+    return Dated(row, origin, to_s(since), to_s(seen or since), None if gone is None else to_s(gone))
 
 
 # --- announced prices ---------------------------------------------------------------------------------------------------------
 
 
 def test_an_announced_rate_holds_from_its_date_on_and_is_known_from_its_announcement_on(db: Engine, world: World) -> None:
-    today, later = rate(input="2", output="10"), rate(input="1", output="5", valid_from=to_ms(START))
+    today, later = rate(input="2", output="10"), rate(input="1", output="5", valid_from=to_s(START))
     sweep(db, "tokens", T0, today)
     sweep(db, "tokens", T0 + DAY, today, later)
     sweep(db, "tokens", START + DAY, today, later)
@@ -84,7 +84,7 @@ def test_an_announced_rate_holds_from_its_date_on_and_is_known_from_its_announce
 
 
 def test_an_announced_rent_holds_from_its_date_on_and_is_known_from_its_announcement_on(db: Engine, world: World) -> None:
-    today, later = offer("3"), offer("2", valid_from=to_ms(START))
+    today, later = offer("3"), offer("2", valid_from=to_s(START))
     sweep(db, "rents", T0, today)
     sweep(db, "rents", T0 + DAY, today, later)
     assert usd(db, T0 + DAY - TICK, world) == usd(db, T0 + DAY, world) == usd(db, START - TICK, world) == {"cloud 141x1": "3"}
@@ -95,14 +95,14 @@ def test_an_announced_rent_holds_from_its_date_on_and_is_known_from_its_announce
 
 
 def test_a_rate_ends_with_the_moment_it_is_valid_to(db: Engine, world: World) -> None:
-    sweep(db, "tokens", T0, rate(input="2", output="10", valid_to=to_ms(START)))
+    sweep(db, "tokens", T0, rate(input="2", output="10", valid_to=to_s(START)))
     assert len(book(db, START - TICK, world).rates) == 1
     assert book(db, START, world).rates == ()
 
 
 def test_an_end_that_is_told_later_was_not_known_before(db: Engine, world: World) -> None:
     sweep(db, "tokens", T0, rate(input="2", output="10"))
-    sweep(db, "tokens", T0 + 2 * HOUR, rate(input="2", output="10", valid_to=to_ms(T0 + HOUR)))
+    sweep(db, "tokens", T0 + 2 * HOUR, rate(input="2", output="10", valid_to=to_s(T0 + HOUR)))
     assert len(book(db, T0 + HOUR + TICK, world).rates) == 1
     assert book(db, T0 + 2 * HOUR, world).rates == ()
 
@@ -220,7 +220,7 @@ def happen(db: Engine, dice: random.Random, now: datetime) -> None:
         rows = [offer(f"{dice.randint(1, 9)}", sku=sku, price_kind=kinds, currency=currency) for sku, currency in sold]
         sweep(db, "rents", now, *(row for row in rows if dice.random() < 0.7))
     elif what == "tokens":
-        start = None if dice.random() < 0.5 else to_ms(now + timedelta(days=dice.randint(-2, 2)))
+        start = None if dice.random() < 0.5 else to_s(now + timedelta(days=dice.randint(-2, 2)))
         sweep(db, "tokens", now, rate(input="1", output=f"{dice.randint(2, 9)}", valid_from=start), rate("small-8b", input="1", output="2"))
     elif what == "failed":
         sweep(db, dice.choice(("rents", "tokens")), now, status="failed", error="no answer")
@@ -316,6 +316,6 @@ def test_sweeps_of_a_clock_that_ran_ahead_bring_their_knowledge_back_with_them(d
     sweep(db, "ecb", ahead, fx=fx((T0 - 3 * DAY).date(), USD="1.25"))
     sweep(db, "rents", ahead, offer("3", currency="EUR", price_kind="ask"))
     with writing(db) as connection:
-        assert mend_future(connection, to_ms(T0 + HOUR), 1) == 2
+        assert mend_future(connection, to_s(T0 + HOUR), 1) == 2
     (entry,) = book(db, T0 + HOUR, world).offers
     assert (entry.value.usd_per_hour, entry.value.price_kind) == (Decimal("3.75"), "ask")

@@ -76,7 +76,7 @@ def test_each_step_says_what_metrics_said_then(db: Engine, world: World) -> None
         rows = [offer(f"{dice.randint(150, 320)}e-2"), offer(f"{dice.randint(200, 400)}e-2", sku="80x2", gpu="test-80", gpu_count=2)]
         sweep(db, "rents", at, *rows[: dice.randint(1, 2)])
     sweep(db, "rents", T0 + timedelta(hours=4), status="failed", error="no answer", rows=0)
-    ends = int((T0 + timedelta(hours=20)).timestamp() * 1000)
+    ends = int((T0 + timedelta(hours=20)).timestamp())
     sweep(
         db, "tokens", T0 + timedelta(hours=6),
         rate(input="2", cache_read="0.2", output="10", valid_to=ends),

@@ -177,7 +177,7 @@ def test_what_else_a_quote_says_is_kept_as_it_is(world: World) -> None:
         valid_to=end,
     )
     assert (row.min_prompt_tokens, row.tier_inclusive, row.hours_utc, row.weekdays) == (200_000, True, "16:30-00:30,06:00-08:00", "67")
-    assert (row.valid_from, row.valid_to) == (1_796_083_200_000, 1_798_792_200_000)  # milliseconds: date -u -d 2026-12-01 +%s
+    assert (row.valid_from, row.valid_to) == (1_796_083_200, 1_798_792_200)  # seconds: date -u -d 2026-12-01 +%s
     rent = offer_of(world, tier="reserved", term_months=36, trust="verified", availability="listed", price_kind="ask", max_gpu_count=16)
     assert (rent.tier, rent.term_months, rent.trust, rent.availability, rent.price_kind, rent.max_gpu_count) == (
         "reserved", 36, "verified", 1, "ask", 16,

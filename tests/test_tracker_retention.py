@@ -31,7 +31,7 @@ from tracker.maintenance.retention import horizons, prune, take_away
 from tracker.maintenance.stats import book_size, vacuum
 from tracker.recompute import Sizer
 from tracker.rollup.run import DAY, roll_up
-from tracker.rows import to_ms
+from tracker.rows import to_s
 from tracker.timeline import changes
 from tracker.world import World
 
@@ -56,7 +56,7 @@ def answers(db: Engine, world: World, first: int, until: int) -> list[Any]:
     sources, found = world.config.sources, []
     with reading(db) as connection:
         for number in range(first, until):
-            found += [read_book(connection, hour(number) + timedelta(milliseconds=ms), sources) for ms in (0, 1)]
+            found += [read_book(connection, hour(number) + timedelta(seconds=ms), sources) for ms in (0, 1)]
         found.append(changes(connection, hour(first), imported=True))
         found += [
             course(connection, sources, hour(first), hour(until), model=m, workload="turns", policy="studiotv")
@@ -78,15 +78,15 @@ def test_no_answer_about_the_time_that_is_kept_changes(
             newest, snapshot = latest(db, world, sizer, at)
             keep_decisions(db, world.config.sources, snapshot, newest)
 
-        import_dated(db, [Dated(replace(OFFERS[0], sku="told"), "page", to_ms(hour(-30)), to_ms(hour(3)), None)], hour(-9))
+        import_dated(db, [Dated(replace(OFFERS[0], sku="told"), "page", to_s(hour(-30)), to_s(hour(3)), None)], hour(-9))
         until = play(db, steps, look) + 5
         roll_up(db, world.config.sources, hour(until))
         first = max(points, sweeps if both else points)
         before = answers(db, world, first, until)
-        told = take_away(db, to_ms(hour(points)), to_ms(hour(sweeps)) if both else None, dry_run=True)
-        assert take_away(db, to_ms(hour(points)), to_ms(hour(sweeps)) if both else None) == told
+        told = take_away(db, to_s(hour(points)), to_s(hour(sweeps)) if both else None, dry_run=True)
+        assert take_away(db, to_s(hour(points)), to_s(hour(sweeps)) if both else None) == told
         assert answers(db, world, first, until) == before
-        assert set(take_away(db, to_ms(hour(points)), to_ms(hour(sweeps)) if both else None).values()) == {0}
+        assert set(take_away(db, to_s(hour(points)), to_s(hour(sweeps)) if both else None).values()) == {0}
         for rebuild in (False, True):
             roll_up(db, world.config.sources, hour(until), rebuild=rebuild)
             assert answers(db, world, first, until) == before
@@ -99,16 +99,14 @@ def test_of_what_is_old_the_price_in_force_stays_and_the_sweeps_that_vouch_for_i
     sweep(db, "rents", hour(9.5), status="failed", error="no answer", rows=0)
     # prices of 0, 4 and 8 h; "flickers" at 0 h, gone at 2 h, at 5 h, gone at 7 h; and a stretch unseen from 1 to 2 and from 6 to 7 h
     assert (count(db, OFFER_POINT), count(db, UNSEEN), count(db, RATE_POINT)) == (7, 2, 10)
-    gone = take_away(db, to_ms(hour(8)), to_ms(hour(8)))
+    gone = take_away(db, to_s(hour(8)), to_s(hour(8)))
     # 4 h stays, which the change of 8 h was from; of "flickers" the end of 7 h stays. Of the sweeps up to 8 h the last two, of each
     # source, and the very first
     assert gone == {"offer_point": 4, "rate_point": 7, "statistic": 0, "unseen": 2, "reworded": 0, "sweep": 6 + 7}
     with reading(db) as connection:
-        assert connection.execute(select(OFFER_POINT.c.at).order_by(OFFER_POINT.c.at)).scalars().all() == [
-            to_ms(hour(h)) for h in (4, 7, 8)
-        ]
+        assert connection.execute(select(OFFER_POINT.c.at).order_by(OFFER_POINT.c.at)).scalars().all() == [to_s(hour(h)) for h in (4, 7, 8)]
         rents = connection.execute(select(SWEEP.c.at).where(SWEEP.c.source == "rents").order_by(SWEEP.c.at)).scalars().all()
-    assert rents == [to_ms(hour(h)) for h in (0, 7, 8, 9, 9.5)]
+    assert rents == [to_s(hour(h)) for h in (0, 7, 8, 9, 9.5)]
 
 
 def test_the_last_sweep_that_vouched_for_everything_stays_behind_others(db: Engine, world: World) -> None:
@@ -118,9 +116,9 @@ def test_the_last_sweep_that_vouched_for_everything_stays_behind_others(db: Engi
     sweep(db, "rents", hour(0.5), offer("9", sku="other"), complete=False)
     sweep(db, "rents", hour(1), status="failed", error="no answer", rows=0)
     before = answers(db, world, 2, 6)
-    assert take_away(db, None, to_ms(hour(1.5)))["sweep"] == 0  # the very first, the last two whole ones, the last good and the last
+    assert take_away(db, None, to_s(hour(1.5)))["sweep"] == 0  # the very first, the last two whole ones, the last good and the last
     sweep(db, "rents", hour(1.2), status="failed", error="no answer", rows=0)
-    assert take_away(db, None, to_ms(hour(1.5)))["sweep"] == 1
+    assert take_away(db, None, to_s(hour(1.5)))["sweep"] == 1
     assert answers(db, world, 2, 6) == before
     with reading(db) as connection:
         listed = {entry.value.sku: entry.seen_at for entry in read_book(connection, hour(2), world.config.sources).offers}
@@ -130,7 +128,7 @@ def test_the_last_sweep_that_vouched_for_everything_stays_behind_others(db: Engi
 def test_nothing_goes_that_the_guard_still_looks_at(world: World) -> None:
     """Prices of other providers count for 180 days; a day more is kept at least, however short the retention."""
     short = replace(world, config=replace(world.config, settings=world.settings.model_copy(update={"retention": retention(30, 1000)})))
-    assert horizons(short.settings, D0) == (to_ms(D0 - timedelta(days=181)), to_ms(D0 - timedelta(days=1000)))
+    assert horizons(short.settings, D0) == (to_s(D0 - timedelta(days=181)), to_s(D0 - timedelta(days=1000)))
     ever = world.settings.model_copy(update={"retention": retention(0, 0)})
     assert horizons(ever, D0) == (None, None)
     assert world.settings.retention == retention(0, 400)
@@ -152,7 +150,7 @@ def test_days_are_rolled_up_before_their_points_go_and_stay(db: Engine, world: W
     )  # of three earlier prices the last stays; of 36 sweeps before 72 h two, and 72 h itself
     with reading(db) as connection:
         days = connection.execute(select(DAY.c.day, DAY.c.least).order_by(DAY.c.day)).all()
-    first = to_ms(D0) // 86_400_000
+    first = to_s(D0) // 86_400
     assert [tuple(day) for day in days][:4] == [(first + n, (3 + n) * 10**9) for n in range(4)]
     roll_up(db, world.config.sources, now, rebuild=True)
     with reading(db) as connection:
@@ -183,7 +181,7 @@ def test_a_vacuum_gives_the_room_back(tmp_path: Path, empty_history: Path) -> No
             sweep(db, "rents", hour(number), *[offer(f"{3 + number}", sku=f"m{n}") for n in range(1500)])
         vacuum(db)
         full = (tmp_path / "history.db").stat().st_size
-        assert take_away(db, to_ms(hour(9)), None)["offer_point"] == 5 * 1500
+        assert take_away(db, to_s(hour(9)), None)["offer_point"] == 5 * 1500
         vacuum(db)
         assert (tmp_path / "history.db").stat().st_size < full - 5 * 1500 * 10  # a change takes 15 bytes or so
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from databases import BOTH, new_book, opened
-from day_books import MS, by_the_book, kept
+from day_books import HOUR_S, by_the_book, kept
 from histories import D0, STEP, copy_of, hour, play
 from homes import run
 from hypothesis import HealthCheck, given, settings
@@ -30,7 +30,7 @@ from tracker.rollup.offers import counts, per_gpu
 from tracker.rollup.read import cheapest_days, gpu_days, least_days
 from tracker.rollup.run import DAY, MODEL, roll_up
 from tracker.rollup.spans import lower_median, merged, within, without
-from tracker.rows import OfferRow, to_ms
+from tracker.rows import OfferRow, to_s
 from tracker.world import World
 
 
@@ -56,28 +56,28 @@ def test_figures_are_those_of_the_book_read_at_every_moment(
     with copy_of(empty_history, tmp_path) as db:
         until = play(db, steps, lambda at: roll_up(db, sources, at)) + wait
         roll_up(db, sources, hour(until))
-        found, first = kept(db), to_ms(D0) // (24 * MS)
+        found, first = kept(db), to_s(D0) // (24 * HOUR_S)
         assert {key: value for key, value in found.items() if key[-1] >= first} == by_the_book(db, sources, until)
         roll_up(db, sources, hour(until), rebuild=True)
         assert kept(db) == found
 
 
 def dated(row: OfferRow, since: float, seen: float, gone: float | None = None) -> Dated:
-    return Dated(row, "page", to_ms(hour(since)), to_ms(hour(seen)), None if gone is None else to_ms(hour(gone)))
+    return Dated(row, "page", to_s(hour(since)), to_s(hour(seen)), None if gone is None else to_s(hour(gone)))
 
 
 def test_imported_prices_count_between_their_own_sightings(db: Engine, world: World) -> None:
     """$3 from 20:00 to 04:00 the next day, $4 seen once at 06:00; a second import reaches back a day."""
     import_dated(db, [dated(offer("3"), 20, 28), dated(offer("4"), 30, 30)], hour(40))
     roll_up(db, world.config.sources, hour(40))
-    first, day = to_ms(D0) // (24 * MS), "book:page"
+    first, day = to_s(D0) // (24 * HOUR_S), "book:page"
     of = (day, "cloud", "test-141", 1, "on_demand", "USD")
     one, other = 3_000_000_000, 4_000_000_000
-    expected = {(*of, first): (one, one, one, 1, 4 * MS), (*of, first + 1): (one, one, other, 1, 4 * MS + 2)}
+    expected = {(*of, first): (one, one, one, 1, 4 * HOUR_S), (*of, first + 1): (one, one, other, 1, 4 * HOUR_S + 2)}
     assert kept(db) == expected
     import_dated(db, [dated(offer("2"), -20, -18)], hour(41))
     roll_up(db, world.config.sources, hour(41))
-    assert kept(db) == expected | {(*of, first - 1): (2_000_000_000, 2_000_000_000, 2_000_000_000, 1, 2 * MS + 1)}
+    assert kept(db) == expected | {(*of, first - 1): (2_000_000_000, 2_000_000_000, 2_000_000_000, 1, 2 * HOUR_S + 1)}
 
 
 def test_a_source_that_is_described_otherwise_is_worked_out_anew(db: Engine, world: World) -> None:
@@ -137,10 +137,10 @@ def test_the_winner_of_a_day_is_the_setup_that_was_the_answer_the_longest(db: En
     roll_up(db, world.config.sources, hour(50))
     with reading(db) as connection:
         (row,) = connection.execute(select(MODEL).where(MODEL.c.model == "large-60b")).mappings()
-    # the machine is missed twice before it is gone: until 15 h; the last price of 20 h was fresh for three hours and a millisecond
-    held = {"2.30": 9 * MS, "2.00": 6 * MS, "2.40": 8 * MS + 1}
+    # the machine is missed twice before it is gone: until 15 h; the last price of 20 h was fresh for three hours and a second
+    held = {"2.30": 9 * HOUR_S, "2.00": 6 * HOUR_S, "2.40": 8 * HOUR_S + 1}
     assert (row["sku"], row["gpu"], row["gpu_count"], row["weight_format"]) == ("141x1", "test-141", 1, "bf16")
-    assert (row["held_ms"], row["decided_ms"], row["setups"]) == (held["2.30"] + held["2.40"], sum(held.values()), 2)
+    assert (row["held_s"], row["decided_s"], row["setups"]) == (held["2.30"] + held["2.40"], sum(held.values()), 2)
     assert (row["least"], row["median"], row["most"]) == (2_000_000_000, 2_300_000_000, 2_400_000_000)
     before = dict(row)
     roll_up(db, world.config.sources, hour(50), rebuild=True)
@@ -168,7 +168,7 @@ def test_spans_are_sets_of_instants(one: list[tuple[int, int]], other: list[tupl
 
 
 @given(st.dictionaries(st.integers(0, 20), st.integers(1, 9), min_size=1))
-def test_the_median_is_the_lower_one_of_all_milliseconds(held: dict[int, int]) -> None:
+def test_the_median_is_the_lower_one_of_all_seconds(held: dict[int, int]) -> None:
     laid_out = sorted(price for price, length in held.items() for _ in range(length))
     assert lower_median(held) == laid_out[(len(laid_out) - 1) // 2]
 
@@ -196,7 +196,7 @@ def test_days_are_read_in_dollars_of_the_day_from_the_source_that_is_believed(db
         (first, "euro-cloud", "rents", Decimal("2.5"), Decimal(24)),
         (first, "other", "book:page", Decimal("2.44"), Decimal(24)),
         (second, "euro-cloud", "rents", Decimal("2.4"), Decimal(24)),
-        (second, "other", "book:page", Decimal("2.44"), Decimal(16 * MS + 1) / MS),
+        (second, "other", "book:page", Decimal("2.44"), Decimal(16 * HOUR_S + 1) / HOUR_S),
     ]
     assert [(found.day, found.provider) for found in cheapest_days(days)] == [(first, "other"), (second, "euro-cloud")]
     assert least == [(first, Decimal("2.44")), (second, Decimal("2.4"))]

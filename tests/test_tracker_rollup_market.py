@@ -29,7 +29,7 @@ from tracker.maintenance.retention import take_away
 from tracker.rollup.market import ALL, DAY, GROUP, LEAST, MARKET, STATE, refresh
 from tracker.rollup.read import cheapest_days, gpu_days, least_days, market_days
 from tracker.rollup.run import roll_up
-from tracker.rows import to_ms
+from tracker.rows import to_s
 
 SOURCES = {
     name: Source(id=name, settings=SourceSettings(kind="rent", base_url="https://x", interval_minutes=60, max_age_hours=3))
@@ -103,7 +103,7 @@ def play(db: Engine, steps: Sequence[dict[str, Any]], precedence: Mapping[str, S
         if step["source"] in SOURCES:
             sweep(db, step["source"], hour(now), *rows)
         else:
-            import_dated(db, [Dated(row, "page", to_ms(hour(now - 20)), to_ms(hour(now - 10)), None) for row in rows], hour(now))
+            import_dated(db, [Dated(row, "page", to_s(hour(now - 20)), to_s(hour(now - 10)), None) for row in rows], hour(now))
         if step["look"]:
             roll_up(db, SOURCES, hour(now), precedence=precedence)
     return now + 1
@@ -192,7 +192,7 @@ def test_days_before_the_horizon_stay_when_their_points_go(db: Engine) -> None:
     roll_up(db, SOURCES, hour(96))
     before = over_all(db)
     assert sorted(row[0] for row in before.values()) == [3 * 10**9, 4 * 10**9, 5 * 10**9, 6 * 10**9]
-    take_away(db, to_ms(hour(72)), to_ms(hour(72)))
+    take_away(db, to_s(hour(72)), to_s(hour(72)))
     roll_up(db, SOURCES, hour(96), rebuild=True)
     assert over_all(db) == before
 

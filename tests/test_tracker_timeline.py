@@ -145,10 +145,10 @@ def test_a_range_holds_its_start_and_not_its_end() -> None:
 def test_a_confirmation_of_an_imported_price_is_no_change(tmp_path: Path) -> None:
     handle = open_database(f"sqlite:///{tmp_path / 'imported.db'}")
     migrate(handle)
-    first = int(T0.timestamp() * 1000)
+    first = int(T0.timestamp())
     dated = [
-        Dated(offer("a", "3.59"), "price-page", first, first + 86_400_000, None),
-        Dated(offer("a", "3.19"), "price-page", first + 2 * 86_400_000, first + 3 * 86_400_000, None),
+        Dated(offer("a", "3.59"), "price-page", first, first + 86_400, None),
+        Dated(offer("a", "3.19"), "price-page", first + 2 * 86_400, first + 3 * 86_400, None),
     ]
     assert import_dated(handle, dated, T0).new_points == 4
     found = feed(handle, imported=True)

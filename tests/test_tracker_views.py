@@ -21,7 +21,7 @@ from tracker.config import Source, SourceSettings
 from tracker.database import reading, writing
 from tracker.exchange import store_rates
 from tracker.leases import Terms, claim
-from tracker.rows import OfferRow, scaled, to_ms
+from tracker.rows import OfferRow, scaled, to_s
 from tracker.store import SweepReport, record_sweep
 from tracker.tables import RENT_SCALE
 
@@ -75,19 +75,18 @@ def fill(db: Engine) -> None:
     sweep(db, "runpod", 1, offer("3.49"), offer("0.123456789", sku="TINY"))
     scaleway = dict(provider="scaleway", currency="EUR", gpu_count=8, max_gpu_count=None)
     dated = [
-        offer(price, sku="DATED", valid_from=to_ms(NOW + timedelta(days=d)), **scaleway)
-        for price, d in (("70", -30), ("65", -2), ("50", 9))
+        offer(price, sku="DATED", valid_from=to_s(NOW + timedelta(days=d)), **scaleway) for price, d in (("70", -30), ("65", -2), ("50", 9))
     ]
     sweep(db, "scaleway", 8, offer("60.00", sku="B300", **scaleway), *dated)
     sweep(db, "scaleway", 5, offer("60.00", sku="B300", **scaleway), *dated)
     sweep(db, "vast", 3, offer("7", sku="CN", provider="vast", currency="CNY"), offer("5", sku="X", provider="vast", currency="XTS"))
-    seen = to_ms(NOW - timedelta(days=40))
+    seen = to_s(NOW - timedelta(days=40))
     rows = [
         offer("9", sku="OLD"),
         offer("76", sku="NEBIUS", provider="nebius", gpu_count=8),
         offer("80", sku="EUR", provider="nebius", currency="EUR"),
     ]
-    import_dated(db, [Dated(row, "page", seen, seen + 3_600_000, None) for row in rows], NOW)
+    import_dated(db, [Dated(row, "page", seen, seen + 3_600, None) for row in rows], NOW)
 
 
 def as_time(value: object) -> datetime:

@@ -22,7 +22,7 @@ from tracker.bookfile import Dated
 from tracker.bookstore import import_dated
 from tracker.faults import Trouble
 from tracker.recompute import Sizer, recompute
-from tracker.rows import to_ms
+from tracker.rows import to_s
 from tracker.snapshot import Snapshot
 from tracker.web.app import make_app
 from tracker.web.past import AT_ONCE, KEPT, WAITING, Budget, Past
@@ -138,7 +138,7 @@ def test_the_form_asks_the_page_itself(app: FastAPI) -> None:
 
 def test_before_the_book_began_imported_history_answers_and_says_so(db: Engine, world: World) -> None:
     sweep(db, "rents", T0, offer("2.30"))
-    day = to_ms(T0 - timedelta(days=10))
+    day = to_s(T0 - timedelta(days=10))
     import_dated(db, [Dated(offer("2.00", provider="old"), "price-page", day, day, None)], T0 + timedelta(hours=1))
     app = make_app(Served(world, db, recompute(db, world, Sizer(world), NOW)))
     found = body(app, "/api/v1/offers?at=2026-10-25")

@@ -11,6 +11,7 @@ from tracker.clock import newest_sweep, reading_moment
 from tracker.database import reading as transaction
 from tracker.entries import Entries, Listed, Reading, Value
 from tracker.recompute import Sizer, of_book, snapshot_of
+from tracker.rows import whole
 from tracker.snapshot import Snapshot, SourceHealth
 from tracker.world import World
 
@@ -42,7 +43,7 @@ def _aged(entries: Entries[Value], at: datetime) -> Entries[Value]:
 
 def _in_time(entry: Listed[Value], reading: Reading[Value], at: datetime) -> bool:
     source = reading.sources.get(entry.value.source)
-    return source is not None and at - entry.seen_at <= timedelta(hours=source.settings.max_age_hours)
+    return source is not None and whole(at) - entry.seen_at <= timedelta(hours=source.settings.max_age_hours)
 
 
 def _aged_health(source: SourceHealth, at: datetime) -> SourceHealth:

@@ -16,7 +16,7 @@ from sqlalchemy import CTE, ColumnElement, Connection, FromClause, and_, func, s
 from sqlmodel import SQLModel
 
 from tracker.listing import GOOD, OFFERS, RATES, SWEEP, Kind, gone_column, unseen_at
-from tracker.rows import from_ms, to_ms
+from tracker.rows import from_s, to_s
 
 _TABLES = SQLModel.metadata.tables
 BACKDATED, REWORDED = _TABLES["backdated"], _TABLES["reworded"]
@@ -54,14 +54,14 @@ class Rows:
 def as_known(connection: Connection, at: datetime, now: datetime | None = None) -> Moment:
     """``at`` as it was known then. Before the book began nothing was: there, all that is known ``now`` (else: at all) counts."""
     first = connection.scalar(select(SWEEP.c.recorded_at).order_by(SWEEP.c.id).limit(1))
-    if first is not None and at < first:
+    if first is not None and to_s(at) < to_s(first):
         return Moment(at=at, known=now or _newest_knowledge(connection, at))
     return Moment(at=at, known=at)
 
 
 def _newest_knowledge(connection: Connection, at: datetime) -> datetime:
     newest = connection.scalar(select(func.max(BACKDATED.c.known_at)))
-    return at if newest is None else max(at, from_ms(newest))
+    return at if newest is None else max(at, from_s(newest))
 
 
 def coverage(connection: Connection, at: datetime) -> dict[str, int | None]:
@@ -69,7 +69,7 @@ def coverage(connection: Connection, at: datetime) -> dict[str, int | None]:
     told = union(*(select(_sources(kind).c.source) for kind in (OFFERS, RATES))).subquery()
     last = (
         select(SWEEP.c.at)
-        .where(SWEEP.c.source == told.c.source, SWEEP.c.at <= to_ms(at), SWEEP.c.complete.is_(True), SWEEP.c.status.in_(GOOD))
+        .where(SWEEP.c.source == told.c.source, SWEEP.c.at <= to_s(at), SWEEP.c.complete.is_(True), SWEEP.c.status.in_(GOOD))
         .order_by(SWEEP.c.at.desc())
         .limit(1)
         .scalar_subquery()
@@ -88,7 +88,7 @@ def _sources(kind: Kind) -> CTE:
 
 def rows_at(connection: Connection, kind: Kind, moment: Moment, only: Mapping[str, Collection[str]] | None = None) -> Rows:
     """What was listed at the moment; ``only`` names columns and the values wanted in them."""
-    dimension, point, at = kind.dimension, kind.point, to_ms(moment.at)
+    dimension, point, at = kind.dimension, kind.point, to_s(moment.at)
     wanted = [dimension.c[name].in_(list(values)) for name, values in (only or {}).items()]
     latest = (
         select(func.max(point.c.at))
@@ -130,7 +130,7 @@ def _as_worded(row: Row, kind: Kind, was: Mapping[str, Any]) -> Row:
 def known_by(connection: Connection, kind: Kind, moment: Moment, point: FromClause | None = None) -> list[ColumnElement[bool]]:
     """Conditions on a point that leave out what was learnt too late; none where nothing was, as for the book of now."""
     point = kind.point if point is None else point
-    late = (BACKDATED.c.kind == kind.name, BACKDATED.c.known_at > to_ms(moment.known))
+    late = (BACKDATED.c.kind == kind.name, BACKDATED.c.known_at > to_s(moment.known))
     if connection.scalar(select(BACKDATED.c.target).where(*late).limit(1)) is None:
         return []
     unknown = select(BACKDATED.c.at).where(*late, BACKDATED.c.target == point.c[kind.link], BACKDATED.c.at == point.c.at)
@@ -146,7 +146,7 @@ def _imported_starts(
         select(point.c[kind.link], point.c.at, *(point.c[name] for name in kind.row.VALUES))
         .select_from(point)
         .join(dimension, point.c[kind.link] == dimension.c.id)
-        .where(dimension.c.source.in_(imported), point.c.at <= to_ms(moment.at), *wanted, *known_by(connection, kind, moment))
+        .where(dimension.c.source.in_(imported), point.c.at <= to_s(moment.at), *wanted, *known_by(connection, kind, moment))
         .order_by(point.c[kind.link], point.c.at)
     )
     starts: dict[int, int] = {}

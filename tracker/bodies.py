@@ -26,7 +26,7 @@ from tracker.errors import BreakevenError
 from tracker.faults import fault_line
 from tracker.listing import SWEEP
 from tracker.postgres import serialize
-from tracker.rows import from_ms, to_ms
+from tracker.rows import from_s, to_s
 from tracker.store import SweepReport
 
 if sys.version_info >= (3, 14):
@@ -122,7 +122,7 @@ def _record(connection: Connection, report: SweepReport, rows: Sequence[Mapping[
     sweep = connection.scalar(select(SWEEP.c.id).where(*of).order_by(SWEEP.c.id.desc()).limit(1))
     if sweep is None:
         return None
-    read = to_ms(report.finished_at)
+    read = to_s(report.finished_at)
     last = connection.scalar(select(func.max(KEPT_SWEEP.c.first_sweep)).where(KEPT_SWEEP.c.source == report.source))
     if report.status == "unchanged" and last is not None and _hashes(connection, last) == [row["sha256"] for row in rows]:
         connection.execute(update(KEPT_SWEEP).where(KEPT_SWEEP.c.first_sweep == last).values(last_sweep=sweep, last_read=read))
@@ -147,7 +147,7 @@ def evict(connection: Connection, settings: BodiesSettings, now: datetime, *, in
     A sweep goes whole: one of its pages alone would be read as all of them. ``sparing`` goes last.
     """
     oldest_first = select(KEPT_SWEEP.c.first_sweep).order_by(KEPT_SWEEP.c.last_read, KEPT_SWEEP.c.first_sweep)
-    past = oldest_first.where(KEPT_SWEEP.c.last_read < to_ms(now - timedelta(days=settings.days)))
+    past = oldest_first.where(KEPT_SWEEP.c.last_read < to_s(now - timedelta(days=settings.days)))
     for sweep in connection.scalars(past).all():
         _drop(connection, sweep)
     while kept_bytes(connection) + incoming > settings.max_bytes:
@@ -174,13 +174,13 @@ def kept_sweeps(connection: Connection, since: datetime, source: str = "") -> li
     query = (
         select(KEPT_SWEEP, SWEEP.c.at, SWEEP.c.status)
         .join(SWEEP, SWEEP.c.id == KEPT_SWEEP.c.first_sweep)
-        .where(KEPT_SWEEP.c.last_read >= to_ms(since))
+        .where(KEPT_SWEEP.c.last_read >= to_s(since))
         .order_by(SWEEP.c.at, SWEEP.c.id)
     )
     if source:
         query = query.where(KEPT_SWEEP.c.source == source)
     return [
-        KeptSweep(id=row.first_sweep, source=row.source, at=from_ms(row.at), status=row.status, read_until=from_ms(row.last_read))
+        KeptSweep(id=row.first_sweep, source=row.source, at=from_s(row.at), status=row.status, read_until=from_s(row.last_read))
         for row in connection.execute(query)
     ]
 

@@ -39,7 +39,7 @@ from tracker.row_fields import (
     TRUST,
     VALID_FROM,
 )  # fmt: skip
-from tracker.rows import to_ms
+from tracker.rows import to_s
 
 Only = Mapping[str, Collection[str]]  # column -> the values that are wanted
 
@@ -62,7 +62,7 @@ class Book:
     @property
     def rates(self) -> Entries[TokenRate]:
         """Token rates in force at ``at``."""
-        at, given = to_ms(self.at), self.price_lists.reading.given
+        at, given = to_s(self.at), self.price_lists.reading.given
         return self.price_lists.of(
             row for row in self.price_lists.rows if (_in_force(row, at) if row[ID] >= 0 else given[row[ID]].value.in_force(self.at))
         )
@@ -70,7 +70,7 @@ class Book:
     @property
     def announced(self) -> Entries[TokenRate]:
         """Token rates that start later."""
-        at = to_ms(self.at)
+        at = to_s(self.at)
         return self.price_lists.of(row for row in self.price_lists.rows if (start := row[RATE_FROM]) is not None and start > at)
 
 
@@ -104,7 +104,7 @@ def read_offers(
     """Offers in force; imported ones only of providers that no live source lists, also where ``only`` some are wanted."""
     found = rows_at(connection, OFFERS, moment, only)
     reading = _reading(found, moment, sources, exchange, listed_offer)
-    rows = _in_force_offers(_priced(found.told, CURRENCY, reading, unpriced), reading, to_ms(moment.at))
+    rows = _in_force_offers(_priced(found.told, CURRENCY, reading, unpriced), reading, to_s(moment.at))
     imported = {row[PROVIDER] for row in rows if row[SOURCE].startswith(IMPORTED)} if _any_imported(rows) else None
     if not imported:
         return Entries(rows, reading)

@@ -21,7 +21,7 @@ from engine.rates import TOKEN_KINDS, windows
 from tracker.errors import BreakevenError, did_you_mean
 from tracker.facts.catalogue import Catalogue
 from tracker.resolve import MAX_GPUS, MAX_NAME, MAX_TERM_MONTHS, clean
-from tracker.rows import OfferRow, RateRow, scaled, to_ms
+from tracker.rows import OfferRow, RateRow, scaled, to_s
 from tracker.tables import RATE_SCALE, RENT_SCALE
 
 OFFER_COLUMNS = (
@@ -43,7 +43,7 @@ class BookFileError(BreakevenError):
 
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """One price and the time it was seen, in milliseconds."""
+    """One price and the time it was seen, in seconds since 1970."""
 
     row: OfferRow | RateRow
     origin: str
@@ -146,7 +146,7 @@ class _Cells:
             raise self.wrong(column, "a UTC time such as 2026-10-16 or 2026-10-16T12:00:00Z") from error
         if when.year not in YEARS:
             raise self.wrong(column, f"a year from {YEARS[0]} to {YEARS[-1]}")
-        return to_ms(when if when.tzinfo else when.replace(tzinfo=UTC))
+        return to_s(when if when.tzinfo else when.replace(tzinfo=UTC))
 
     def currency(self) -> str:
         value = self.text("currency")

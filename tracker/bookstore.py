@@ -28,7 +28,7 @@ from tracker.listen import announce
 from tracker.listing import OFFER_POINT, OFFERS, RATES, SWEEP, Absence, Kind, absences_of, gone_column
 from tracker.points import add_dimensions, insert_new
 from tracker.postgres import serialize
-from tracker.rows import OfferRow, RateRow, columns, from_ms, identity, row_from, to_ms, unscaled
+from tracker.rows import OfferRow, RateRow, columns, from_s, identity, row_from, to_s, unscaled
 from tracker.tables import RATE_SCALE, RENT_SCALE
 
 LINES_AT_ONCE = 20_000  # of an export, held in memory
@@ -95,7 +95,7 @@ def _import(connection: Connection, dated: Sequence[Dated], kind: Kind, now: dat
     new = [point for key, point in points.items() if key not in there]
     if new:
         connection.execute(insert(kind.point), new)
-        late = [{"kind": kind.name, "target": p[link], "at": p["at"], "known_at": to_ms(now)} for p in new if p["at"] < to_ms(now)]
+        late = [{"kind": kind.name, "target": p[link], "at": p["at"], "known_at": to_s(now)} for p in new if p["at"] < to_s(now)]
         if late:
             connection.execute(insert(BACKDATED), late)
     return len(new)
@@ -136,7 +136,7 @@ def _mark(connection: Connection, digest: str, rows: int, now: datetime) -> None
     """Remember which book was imported. The embedded one and the user's own may come in one moment."""
     if connection.scalar(select(SWEEP.c.id).where(SWEEP.c.source == IMPORTED, SWEEP.c.input_hash == digest).limit(1)) is None:
         last = connection.scalar(select(func.max(SWEEP.c.at)).where(SWEEP.c.source == IMPORTED))
-        at = to_ms(now) if last is None else max(to_ms(now), last + 1)
+        at = to_s(now) if last is None else max(to_s(now), last + 1)
         connection.execute(insert(SWEEP).values(**_coverage_row(IMPORTED, at, rows, now, digest)))
 
 
@@ -200,7 +200,7 @@ def _covered(connection: Connection, moment: Moment | None) -> dict[str, array[i
         select(SWEEP.c.source, SWEEP.c.at).where(SWEEP.c.complete.is_(True), SWEEP.c.status.in_(("ok", "unchanged"))).order_by(SWEEP.c.at)
     )
     if moment is not None:
-        query = query.where(SWEEP.c.at <= to_ms(moment.at))
+        query = query.where(SWEEP.c.at <= to_s(moment.at))
     for source, at in connection.execute(query.execution_options(yield_per=LINES_AT_ONCE)):
         moments.setdefault(source, array("q")).append(at)
     return moments
@@ -214,7 +214,7 @@ def _runs(connection: Connection, of: Kind, covered: Mapping[str, Sequence[int]]
         .order_by(dimension.c.id, point.c.at)
     )
     if moment is not None:
-        query = query.where(point.c.at <= to_ms(moment.at), *known_by(connection, of, moment))
+        query = query.where(point.c.at <= to_s(moment.at), *known_by(connection, of, moment))
     unseen = absences_of(connection, of)
     open_run: tuple[RowMapping, int, int] | None = None  # found, since, last own sighting
     with connection.execute(query.execution_options(yield_per=LINES_AT_ONCE)) as points:
@@ -255,7 +255,7 @@ def _moment(at: int | None) -> str:
     """ISO time, as short as it is exact; empty for none."""
     if at is None:
         return ""
-    when = from_ms(at).isoformat().replace("+00:00", "Z")
+    when = from_s(at).isoformat().replace("+00:00", "Z")
     return when.removesuffix("T00:00:00Z")
 
 

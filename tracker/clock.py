@@ -17,7 +17,7 @@ from sqlmodel import SQLModel
 from engine.units import SECONDS_PER_HOUR
 from tracker.derived_tables import Decision as Decision  # registers the table
 from tracker.leases import SKEW
-from tracker.rows import from_ms
+from tracker.rows import from_s
 from tracker.store import OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
 
 _TABLES = SQLModel.metadata.tables
@@ -65,11 +65,11 @@ def clock_fault(connection: Connection, now: datetime) -> str:
 
 def _newest_at(connection: Connection) -> datetime | None:
     found = connection.execute(select(SWEEP.c.at).order_by(SWEEP.c.id.desc()).limit(RECENT)).scalars().all()
-    return from_ms(max(found)) if found else None
+    return from_s(max(found)) if found else None
 
 
 def mend_future(connection: Connection, now: int, after_sweep: int) -> int:
-    """Date sweeps that were stored after that one and lie beyond ``now`` (ms) to just before it, in their order; returns how many.
+    """Date sweeps that were stored after that one and lie beyond ``now`` (s) to just before it, in their order; returns how many.
 
     Their prices are right and only their times are not: left there, they would hide every price seen from now on. What was decided
     of them is forgotten, since the next recompute decides it at its own time.

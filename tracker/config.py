@@ -18,6 +18,13 @@ from tracker.guard.settings import GpuBands, GuardSettings
 
 Table = TypeVar("Table", bound=BaseModel)
 HOUR_S = 3600
+
+
+def whole_s(hours: float) -> int:
+    """The whole seconds of an age limit: what is kept to the second is within the limit where it is within these."""
+    return round(hours * HOUR_S * 1000) // 1000
+
+
 MOST_DAYS = 36_600
 MOST_QUESTIONS = 20  # beside the default one: each is worked out, kept and exported for every model, once a minute at least
 YEAR_H = 366 * 24  # times beyond are slips of the pen, and infinity is a TOML number

@@ -38,7 +38,7 @@ from tracker.maintenance.upkeep import schedule_upkeep
 from tracker.metrics.vitals import Watcher
 from tracker.now import utc_now
 from tracker.recompute import Sizer
-from tracker.rows import to_ms
+from tracker.rows import to_s
 from tracker.snapshot import Snapshot
 from tracker.systemd import STUCK_S, Pulse
 from tracker.turns import Turns, sweep_in_turn
@@ -200,7 +200,7 @@ class Daemon:
         elif self._ahead_since is not None:
             try:
                 with writing(self.db) as connection:
-                    mend_future(connection, to_ms(self.now()), self._ahead_since)
+                    mend_future(connection, to_s(self.now()), self._ahead_since)
                 self._ahead_since = None
             except SQLAlchemyError as error:
                 self.trouble.met(error)

@@ -15,7 +15,7 @@ from sqlmodel import SQLModel
 from tracker.config import Source
 from tracker.derived_tables import Decision as Decision  # registers the table
 from tracker.lapses import Row, lapsed
-from tracker.rows import from_ms, to_ms, unscaled
+from tracker.rows import from_s, to_s, unscaled
 from tracker.tables import RATE_SCALE, RENT_SCALE
 
 DECISION = SQLModel.metadata.tables["decision"]
@@ -76,7 +76,7 @@ def decisions(
     connection: Connection, start: datetime, end: datetime, *, model: str = "", workload: str = "", policy: str = ""
 ) -> list[Decided]:
     """Decisions made from ``start`` on, before ``end``, oldest first; empty names ask for all."""
-    query = _of(select(DECISION).where(DECISION.c.at >= to_ms(start), DECISION.c.at < to_ms(end)), model, workload, policy)
+    query = _of(select(DECISION).where(DECISION.c.at >= to_s(start), DECISION.c.at < to_s(end)), model, workload, policy)
     query = query.order_by(DECISION.c.at, DECISION.c.model, DECISION.c.workload, DECISION.c.policy)
     return [_decided(dict(row)) for row in connection.execute(query).mappings()]
 
@@ -86,25 +86,25 @@ def decision_at(
 ) -> Decided | None:
     """The decision that held at a moment, without what had passed its age limit by then; None before the first."""
     row = _row_at(connection, at, model, workload, policy)
-    return None if row is None else _decided([row, *lapsed(connection, sources, row, to_ms(at))][-1])
+    return None if row is None else _decided([row, *lapsed(connection, sources, row, to_s(at))][-1])
 
 
 def course(
     connection: Connection, sources: Mapping[str, Source], start: datetime, end: datetime, *, model: str, workload: str, policy: str
 ) -> list[Decided]:
     """Decisions that held at any moment of [start, end), oldest first: the first may have been made before it."""
-    until, before = to_ms(end) - 1, _row_at(connection, start, model, workload, policy)
-    query = _of(select(DECISION).where(DECISION.c.at > to_ms(start), DECISION.c.at <= until), model, workload, policy)
+    until, before = to_s(end) - 1, _row_at(connection, start, model, workload, policy)
+    query = _of(select(DECISION).where(DECISION.c.at > to_s(start), DECISION.c.at <= until), model, workload, policy)
     later = connection.execute(query.order_by(DECISION.c.at)).mappings()
     rows: list[Row] = [*([] if before is None else [before]), *map(dict, later)]
     if rows:
         rows += lapsed(connection, sources, rows[-1], until)
-    held = [place for place, row in enumerate(rows) if row["at"] <= to_ms(start)]
+    held = [place for place, row in enumerate(rows) if row["at"] <= to_s(start)]
     return [_decided(row) for row in rows[held[-1] if held else 0 :]]
 
 
 def _row_at(connection: Connection, at: datetime, model: str, workload: str, policy: str) -> Row | None:
-    query = _of(select(DECISION).where(DECISION.c.at <= to_ms(at)), model, workload, policy)
+    query = _of(select(DECISION).where(DECISION.c.at <= to_s(at)), model, workload, policy)
     found = connection.execute(query.order_by(DECISION.c.at.desc()).limit(1)).mappings().first()
     return None if found is None else dict(found)
 
@@ -125,7 +125,7 @@ def _values(row: Row) -> Iterator[tuple[str, Any]]:
         if value is not None and field.name in SCALES:
             value = unscaled(value, SCALES[field.name])
         yield field.name, value
-    yield "at", from_ms(row["at"])
+    yield "at", from_s(row["at"])
     yield (
         "api_prices",
         None if row["api_prices"] is None else {kind: Decimal(price) for kind, price in json.loads(row["api_prices"]).items()},

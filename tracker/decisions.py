@@ -24,7 +24,7 @@ from tracker.decided import DECISION, SCALES
 from tracker.lapses import RATE, RENT, SIDE, TOGETHER, Row, lapsed
 from tracker.points import insert_new
 from tracker.postgres import serialize
-from tracker.rows import scaled, to_ms
+from tracker.rows import scaled, to_s
 from tracker.snapshot import ModelAnswer, Snapshot
 
 KEY = ("model", "workload", "policy")
@@ -51,7 +51,7 @@ def keep_decisions(db: Engine, sources: Mapping[str, Source], snapshot: Snapshot
 
 def _news(connection: Connection, sources: Mapping[str, Source], snapshot: Snapshot, answer: ModelAnswer, sweep: int) -> list[Row]:
     """Rows that tell what changed since the last one of the answer, ascending."""
-    new = _row(answer, to_ms(snapshot.at), sweep)
+    new = _row(answer, to_s(snapshot.at), sweep)
     last = _last(connection, new)
     if last is None:
         return [] if new["source"] is None and new["api_source"] is None else [new]
@@ -70,13 +70,13 @@ def _dropped(connection: Connection, snapshot: Snapshot, sweep: int) -> list[Row
     newest = select(*(DECISION.c[name] for name in KEY), func.max(DECISION.c.at).label("at")).group_by(*(DECISION.c[name] for name in KEY))
     ended: list[Row] = []
     for *key, at in connection.execute(newest):
-        if tuple(key) in asked or at >= to_ms(snapshot.at):
+        if tuple(key) in asked or at >= to_s(snapshot.at):
             continue
         of = (DECISION.c[name] == value for name, value in zip((*KEY, "at"), (*key, at), strict=True))
         last = dict(connection.execute(select(DECISION).where(*of)).mappings().one())
         if last["source"] is not None or last["api_source"] is not None:
             nothing = dict.fromkeys((*RENT, *RATE, *TOGETHER))
-            ended.append({**last, **nothing, "at": to_ms(snapshot.at), "sweep": sweep, "fresh": False, "reason": "asked no more"})
+            ended.append({**last, **nothing, "at": to_s(snapshot.at), "sweep": sweep, "fresh": False, "reason": "asked no more"})
     return ended
 
 

@@ -86,7 +86,7 @@ class RollupDay(SQLModel, table=True):
     median: int = Field(sa_type=BigInteger)
     most: int = Field(sa_type=BigInteger)
     offers: int
-    held_ms: int = Field(sa_type=BigInteger)  # how long prices were known to hold, all offers together
+    held_s: int = Field(sa_type=BigInteger)  # how long prices were known to hold, all offers together
 
 
 class RollupMarket(SQLModel, table=True):
@@ -131,8 +131,8 @@ class RollupModel(SQLModel, table=True):
     gpu: str
     gpu_count: int
     weight_format: str
-    held_ms: int = Field(sa_type=BigInteger)  # how long this setup was the answer
-    decided_ms: int = Field(sa_type=BigInteger)  # how long there was any
+    held_s: int = Field(sa_type=BigInteger)  # how long this setup was the answer
+    decided_s: int = Field(sa_type=BigInteger)  # how long there was any
     least: int = Field(sa_type=BigInteger)  # USD an hour of the setup, 1e-9
     median: int = Field(sa_type=BigInteger)  # by time
     most: int = Field(sa_type=BigInteger)
@@ -145,7 +145,7 @@ class RollupState(SQLModel, table=True):
     __tablename__ = "rollup_state"
 
     source: str = Field(primary_key=True)
-    until: int = Field(sa_type=BigInteger)  # ms, exclusive
+    until: int = Field(sa_type=BigInteger)  # s, exclusive
     sweep: int  # number of the newest sweep that counted
     offer: int  # the highest id of an offer that counted
     basis: str  # digest of what may change in hindsight: age limit, descriptions of those offers, imported points

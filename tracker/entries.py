@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Generic, TypeVar, overload
 
 from engine.offers import GpuOffer
 from engine.rates import TokenRate
 from tracker.asof import AT, ID, IMPORTED, SOURCE, Row
-from tracker.config import Source
+from tracker.config import Source, whole_s
 from tracker.exchange import Exchange
-from tracker.rows import from_ms, to_ms
+from tracker.rows import from_s, to_s
 
 ENDLESS = 2**63 - 1  # a moment after every other
 
@@ -85,7 +85,7 @@ class Reading(Generic[Value]):
         """The first stored moment that is within the source's age limit."""
         if source not in self._oldest:
             known = self.sources.get(source)
-            self._oldest[source] = ENDLESS if known is None else _not_before(self.until - timedelta(hours=known.settings.max_age_hours))
+            self._oldest[source] = ENDLESS if known is None else to_s(self.until) - whole_s(known.settings.max_age_hours)
         return self._oldest[source]
 
     def pair(self, currency: str) -> tuple[Decimal, date] | None:
@@ -97,17 +97,12 @@ class Reading(Generic[Value]):
     def moment(self, at: int) -> datetime:
         """A stored moment."""
         if at not in self._moments:
-            self._moments[at] = from_ms(at)
+            self._moments[at] = from_s(at)
         return self._moments[at]
 
     def usd(self, native: Decimal, currency: str) -> Decimal | None:
         """USD; None where there is no rate."""
         return native if currency == "USD" else self.exchange.usd(native, currency, self.at.date())
-
-
-def _not_before(when: datetime) -> int:
-    whole = to_ms(when)
-    return whole if from_ms(whole) >= when else whole + 1
 
 
 class Entries(Sequence[Listed[Value]]):

@@ -14,7 +14,7 @@ from tracker.asof import FIELDS, ID, IMPORTED, Row
 from tracker.entries import Entries, Listed, Reading, Value
 from tracker.exchange import Exchange
 from tracker.row_fields import CURRENCY, PRICE
-from tracker.rows import EPOCH, RateRow, from_ms, to_ms, unscaled
+from tracker.rows import EPOCH, RateRow, from_s, to_s, unscaled
 from tracker.tables import RATE_SCALE, RENT_SCALE
 
 ONE = Decimal(1)
@@ -88,8 +88,8 @@ def listed_rate(row: Row, reading: Reading[TokenRate]) -> Listed[TokenRate]:
             hours_utc=told.hours_utc,
             weekdays=told.weekdays,
         ),
-        valid_from=None if told.valid_from is None else from_ms(told.valid_from),
-        valid_to=None if told.valid_to is None else from_ms(told.valid_to),
+        valid_from=None if told.valid_from is None else from_s(told.valid_from),
+        valid_to=None if told.valid_to is None else from_s(told.valid_to),
         seen_at=reading.moment(reading.seen_at(row)),
         source_url=told.source_url,
     )
@@ -137,7 +137,7 @@ def _offer_row(number: int, entry: Listed[GpuOffer]) -> Row:
     o = entry.value
     told = (o.provider, o.sku, o.region, o.gpu, o.gpu_count, o.tier, o.term_months or 0, o.trust, "USD", None, entry.is_slice)
     more = (o.price_kind, o.interconnect, o.source_url, _whole(o.usd_per_hour * RENT_SCALE), AVAILABILITIES.index(o.availability))
-    return (number, o.source, entry.origin, to_ms(o.seen_at), *told, *more, o.max_gpu_count)
+    return (number, o.source, entry.origin, to_s(o.seen_at), *told, *more, o.max_gpu_count)
 
 
 def _rate_row(number: int, entry: Listed[TokenRate]) -> Row:
@@ -145,8 +145,8 @@ def _rate_row(number: int, entry: Listed[TokenRate]) -> Row:
     r, when = entry.value, entry.value.conditions
     told = (r.provider, r.source_model, r.model, r.sku, r.region, "USD", when.min_prompt_tokens, when.tier_inclusive, when.hours_utc)
     prices = [None if (price := r.usd.of(kind)) is None else _whole(price * RATE_SCALE) for kind in TOKEN_KINDS]
-    start, end = (None if moment is None else to_ms(moment) for moment in (r.valid_from, r.valid_to))
-    return (number, r.source, entry.origin, to_ms(r.seen_at), *told, when.weekdays, start, r.source_url, *prices, end)
+    start, end = (None if moment is None else to_s(moment) for moment in (r.valid_from, r.valid_to))
+    return (number, r.source, entry.origin, to_s(r.seen_at), *told, when.weekdays, start, r.source_url, *prices, end)
 
 
 def _whole(price: Decimal) -> Any:

@@ -19,7 +19,7 @@ from sqlmodel import SQLModel
 
 from scrapers.contract import FxQuote
 from tracker.asof import Moment
-from tracker.rows import scaled, to_ms, unscaled
+from tracker.rows import scaled, to_s, unscaled
 from tracker.tables import FX_SCALE
 
 FX = SQLModel.metadata.tables["fx"]
@@ -114,9 +114,9 @@ def load_range(connection: Connection, currencies: Iterable[str], start: date, e
 
 def _usable(day: date, known_at: int | None, moment: Moment) -> bool:
     """Whether a day's rate could be read by then: it is published in the afternoon, and counts once we had it."""
-    published = to_ms(datetime.combine(day, PUBLISHED))
+    published = to_s(datetime.combine(day, PUBLISHED))
     known = published if known_at is None else known_at
-    return known <= to_ms(moment.known) and min(published, known) <= to_ms(moment.at)
+    return known <= to_s(moment.known) and min(published, known) <= to_s(moment.at)
 
 
 def load_newest(connection: Connection, until: date | None = None) -> Exchange:
@@ -164,7 +164,7 @@ def load_shipped(connection: Connection, now: datetime | None = None) -> int:
     newest = next(shipped_quotes()).day
     if loaded and connection.scalar(select(func.count()).select_from(FX).where(FX.c.day == newest)):
         return 0
-    return store_rates(connection, shipped_quotes(), SHIPPED_ORIGIN, to_ms(now) if loaded and now is not None else None)
+    return store_rates(connection, shipped_quotes(), SHIPPED_ORIGIN, to_s(now) if loaded and now is not None else None)
 
 
 def shipped_quotes() -> Iterator[FxQuote]:

@@ -21,7 +21,7 @@ from engine.setups import Setup
 from engine.workloads import Workload
 from tracker.book import Book, Listed, Value
 from tracker.facts.catalogue import Catalogue
-from tracker.rows import to_ms
+from tracker.rows import to_s
 from tracker.snapshot import ModelAnswer
 from tracker.store import SWEEP
 
@@ -42,7 +42,7 @@ Readings = Mapping[tuple[str, datetime], str]  # source, moment -> which reading
 
 def readings(connection: Connection, seen: Iterable[tuple[str, datetime]]) -> Readings:
     """For each source and moment a price was seen at, the sweep that saw it: its parser, and the hash of the body it read."""
-    wanted = {(source, to_ms(at)): at for source, at in seen}
+    wanted = {(source, to_s(at)): at for source, at in seen}
     if not wanted:
         return {}
     query = select(SWEEP.c.source, SWEEP.c.at, SWEEP.c.status, SWEEP.c.input_hash).where(

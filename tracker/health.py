@@ -11,7 +11,7 @@ from sqlalchemy import Connection, RowMapping, and_, case, func, select
 from tracker.config import Source, secrets_of
 from tracker.guard.counts import GuardCounts, guard_counts
 from tracker.licences import licence_texts
-from tracker.rows import from_ms, to_ms
+from tracker.rows import from_s, to_s
 from tracker.snapshot import SourceHealth
 from tracker.store import SWEEP
 
@@ -37,11 +37,11 @@ def source_health(connection: Connection, sources: Mapping[str, Source], at: dat
                 func.sum(case((good, 0), else_=1)),
                 func.max(case((good, SWEEP.c.at))),
             )
-            .where(SWEEP.c.at <= to_ms(at))
+            .where(SWEEP.c.at <= to_s(at))
             .group_by(SWEEP.c.source)
         )
     }
-    last = select(SWEEP.c.source, func.max(SWEEP.c.at).label("at")).where(SWEEP.c.at <= to_ms(at)).group_by(SWEEP.c.source).subquery()
+    last = select(SWEEP.c.source, func.max(SWEEP.c.at).label("at")).where(SWEEP.c.at <= to_s(at)).group_by(SWEEP.c.source).subquery()
     latest = {
         row["source"]: row
         for row in connection.execute(select(SWEEP).join(last, and_(SWEEP.c.source == last.c.source, SWEEP.c.at == last.c.at))).mappings()
@@ -56,7 +56,7 @@ def source_health(connection: Connection, sources: Mapping[str, Source], at: dat
 def _health(
     source: Source, totals: tuple[int, int, int | None] | None, row: RowMapping | None, held: GuardCounts, at: datetime, licence: str
 ) -> SourceHealth:
-    success = from_ms(totals[2]) if totals and totals[2] is not None else None
+    success = from_s(totals[2]) if totals and totals[2] is not None else None
     reason = off_reason(source)
     started, finished = (row["started_at"], row["finished_at"]) if row else (None, None)
     assert started is None or isinstance(started, datetime)

@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from tracker.config import HOUR_S, Source
+from tracker.config import Source, whole_s
 from tracker.listing import GOOD, SWEEP
-from tracker.rows import to_ms
+from tracker.rows import to_s
 
 RENT = (
     "source", "provider", "sku", "region", "tier", "currency", "native_per_hour", "offer_usd_per_hour", "gpu", "gpu_count",
@@ -28,7 +28,7 @@ Row = Mapping[str, Any]
 
 
 def lapsed(connection: Connection, sources: Mapping[str, Source], row: Row, at: int, new: Row | None = None) -> list[Row]:
-    """Rows that follow from a decision by ``at`` (ms) alone, ascending: it without its rent, its rate or both, from when they were old.
+    """Rows that follow from a decision by ``at`` (s) alone, ascending: it without its rent, its rate or both, from when they were old.
 
     ``new`` is what a look at ``at`` has found: what that still has is not old.
     """
@@ -40,12 +40,12 @@ def lapsed(connection: Connection, sources: Mapping[str, Source], row: Row, at: 
 
 
 def _lapses(connection: Connection, sources: Mapping[str, Source], row: Row, at: int, new: Row | None) -> Iterator[tuple[int, str]]:
-    """Moment (ms) and part of each price that passed its age limit."""
+    """Moment (s) and part of each price that passed its age limit."""
     for part in PARTS:
         source = sources.get(row[f"{part}source"] or "")
         if source is None:
             continue
-        limit, seen = round(source.settings.max_age_hours * HOUR_S * 1000), to_ms(row[f"{part}seen_at"])
+        limit, seen = whole_s(source.settings.max_age_hours), to_s(row[f"{part}seen_at"])
         newest, before = _covered(connection, source.id, at)
         hole = before is not None and newest is not None and max(before, seen) + limit < newest
         reach = max((before if hole else newest) or seen, seen) + limit

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Select, func, insert, select, update
 from sqlmodel import SQLModel
 
 from scrapers.contract import Licence
-from tracker.rows import to_ms
+from tracker.rows import to_s
 from tracker.tables import SourceLicence as SourceLicence  # registers the table
 
 TABLE = SQLModel.metadata.tables["source_licence"]
@@ -29,7 +29,7 @@ def keep_licence(connection: Connection, source: str, licence: Licence, at: int)
 
 def licence_texts(connection: Connection, at: datetime) -> dict[str, str]:
     """The licence in force at a moment, as text, of each source that states one."""
-    found = connection.execute(_newest(to_ms(at))).mappings().all()
+    found = connection.execute(_newest(to_s(at))).mappings().all()
     return {row["source"]: _text(row["name"], row["url"], row["publisher"], row["published_at"], row["terms"]) for row in found}
 
 

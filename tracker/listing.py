@@ -19,7 +19,7 @@ SWEEP, UNSEEN = _TABLES["sweep"], _TABLES["unseen"]
 OFFER, OFFER_POINT, STATISTIC = _TABLES["offer"], _TABLES["offer_point"], _TABLES["statistic"]
 RATE, RATE_POINT = _TABLES["rate"], _TABLES["rate_point"]
 GOOD = ("ok", "unchanged")
-DAY_MS = 86_400_000
+DAY_S = 86_400
 MISSED, HELD, ACCEPTED = "missed", "held", "accepted"  # why a listed price is not printed
 _ABSENCE = (UNSEEN.c.since, UNSEEN.c.until, UNSEEN.c.last_seen, UNSEEN.c.why)
 

@@ -14,7 +14,7 @@ from sqlalchemy.sql.dml import Insert
 
 from tracker.asof import REWORDED
 from tracker.listing import ACCEPTED, HELD, MISSED, RATES, SWEEP, UNSEEN, Kind, Known, Row, last_whole_sweep, whole_sweeps
-from tracker.rows import OfferRow, RateRow, columns, state, to_ms, values
+from tracker.rows import OfferRow, RateRow, columns, state, to_s, values
 
 MANY = 500  # SQLite allows 999 parameters in old builds
 GONE = {"offer": (None, 0, None), "rate": (*(None,) * len(RateRow.VALUES), True)}  # what the last point of something gone says
@@ -173,7 +173,7 @@ def list_accepted(connection: Connection, kind: Kind, source: str, key: str, row
     (id_,) = add_dimensions(connection, kind.dimension, [{"key": key, "source": source, "origin": source, **columns(row)}]).values()
     last_point = connection.scalar(select(func.max(kind.point.c.at)).where(kind.point.c[kind.link] == id_))
     last_sweep = connection.scalar(select(func.max(SWEEP.c.at)).where(SWEEP.c.source == source))
-    at = max(to_ms(now), (last_point or 0) + 1, (last_sweep or 0) + 1)
+    at = max(to_s(now), (last_point or 0) + 1, (last_sweep or 0) + 1)
     insert_rows(connection, kind.point, point_names(kind), [(id_, at, *_stated(row))])
     of = (UNSEEN.c.kind == kind.name, UNSEEN.c.target == id_, UNSEEN.c.until.is_(None))
     connection.execute(update(UNSEEN).where(*of).values(until=at))

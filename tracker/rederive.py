@@ -28,7 +28,7 @@ from tracker.database import reading
 from tracker.exchange import FX
 from tracker.listing import OFFERS, RATES, UNSEEN, Kind, Row, gone_column
 from tracker.resolve import clean
-from tracker.rows import OfferRow, from_ms, identity, row_from, to_ms, unscaled, values
+from tracker.rows import TICK, OfferRow, from_s, identity, row_from, to_s, unscaled, values
 from tracker.scrapers import scraper_module
 from tracker.store import SweepReport
 from tracker.tables import FX_SCALE, RATE_SCALE, RENT_SCALE
@@ -141,7 +141,7 @@ def _stored(connection: Connection, sweep: KeptSweep) -> dict[str, Row]:
 
 def _listed(connection: Connection, kind: Kind, sweep: KeptSweep) -> Iterator[tuple[str, Row]]:
     """Rows of a source listed at the sweep's moment and printed in it."""
-    dimension, point, at = kind.dimension, kind.point, to_ms(sweep.at)
+    dimension, point, at = kind.dimension, kind.point, to_s(sweep.at)
     latest = (
         select(func.max(point.c.at)).where(point.c[kind.link] == dimension.c.id, point.c.at <= at).correlate(dimension).scalar_subquery()
     )
@@ -175,7 +175,8 @@ def _refused_whole(connection: Connection, sweep: KeptSweep) -> str | None:
 
 
 def _then(sweep: KeptSweep) -> tuple[Any, ...]:
-    return QUARANTINE.c.source == sweep.source, QUARANTINE.c.first_seen <= sweep.at, QUARANTINE.c.last_seen >= sweep.at
+    """Entries that a sweep saw; their times are finer than its moment."""
+    return QUARANTINE.c.source == sweep.source, QUARANTINE.c.first_seen < sweep.at + TICK, QUARANTINE.c.last_at >= to_s(sweep.at)
 
 
 def _fx(db: Engine, quotes: Sequence[FxQuote]) -> Iterator[Difference]:
@@ -239,4 +240,4 @@ def _shown(row: Row) -> dict[str, Any]:
         price: dict[str, Decimal | None] = {"price": unscaled(row.price, RENT_SCALE)}
         return price | {"currency": row.currency, "availability": AVAILABILITIES[row.availability], "max_gpu_count": row.max_gpu_count}
     prices = {kind: None if (value := getattr(row, kind)) is None else unscaled(value, RATE_SCALE) for kind in TOKEN_KINDS}
-    return prices | {"currency": row.currency, "valid_to": None if row.valid_to is None else from_ms(row.valid_to)}
+    return prices | {"currency": row.currency, "valid_to": None if row.valid_to is None else from_s(row.valid_to)}

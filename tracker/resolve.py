@@ -16,7 +16,7 @@ from engine.rates import TOKEN_KINDS
 from engine.units import HOURS_PER_MONTH, MINUTES_PER_HOUR, MTOK, SECONDS_PER_HOUR
 from scrapers.contract import GpuQuote, TokenQuote
 from tracker.facts.catalogue import Catalogue
-from tracker.rows import OfferRow, RateRow, scaled, to_ms
+from tracker.rows import OfferRow, RateRow, scaled, to_s
 from tracker.tables import RATE_SCALE, RENT_SCALE
 
 # hours in one period, as a fraction's numerator and denominator, so that nothing is rounded before the last step
@@ -73,7 +73,7 @@ def resolve_gpu(quote: GpuQuote, source: str, catalogue: Catalogue, source_url: 
         term_months=quote.term_months or 0,
         trust=quote.trust,
         currency=quote.currency,
-        valid_from=None if quote.valid_from is None else to_ms(quote.valid_from),
+        valid_from=None if quote.valid_from is None else to_s(quote.valid_from),
         is_slice=quote.is_slice,
         price_kind=quote.price_kind,
         interconnect=clean(quote.interconnect) or "unknown",
@@ -155,9 +155,9 @@ def resolve_tokens(
         tier_inclusive=quote.tier_inclusive,
         hours_utc=quote.hours_utc,
         weekdays=quote.weekdays,
-        valid_from=None if quote.valid_from is None else to_ms(quote.valid_from),
+        valid_from=None if quote.valid_from is None else to_s(quote.valid_from),
         source_url=source_url,
-        valid_to=None if quote.valid_to is None else to_ms(quote.valid_to),
+        valid_to=None if quote.valid_to is None else to_s(quote.valid_to),
         **prices,
     )
 

@@ -16,19 +16,25 @@ from engine.rates import TOKEN_KINDS, TokenPrices
 from tracker.tables import MAX_SCALED, RATE_SCALE, RENT_SCALE
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+TICK = timedelta(seconds=1)  # the smallest step of stored time
 MAX_DIGITS = len(str(MAX_SCALED))
 
 
-def to_ms(when: datetime) -> int:
-    """Milliseconds since 1970 of an aware time, exactly (no float)."""
+def to_s(when: datetime) -> int:
+    """Seconds since 1970 of the second that an aware time lies in, exactly (no float)."""
     if when.tzinfo is None:
         raise ValueError(f"time {when} has no zone; times are aware UTC")
-    return (when - EPOCH) // timedelta(milliseconds=1)
+    return (when - EPOCH) // TICK
 
 
-def from_ms(at: int) -> datetime:
-    """The aware UTC time of that many milliseconds since 1970."""
-    return EPOCH + timedelta(milliseconds=at)
+def from_s(at: int) -> datetime:
+    """The aware UTC time of that many seconds since 1970."""
+    return EPOCH + at * TICK
+
+
+def whole(when: datetime) -> datetime:
+    """The second that an aware time lies in: what is asked about is as coarse as what is kept."""
+    return from_s(to_s(when))
 
 
 def scaled(value: Decimal, scale: int) -> int:

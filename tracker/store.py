@@ -39,7 +39,7 @@ from tracker.points import add_dimensions as add_dimensions
 from tracker.points import insert_new as insert_new
 from tracker.postgres import serialize
 from tracker.repeated import NEW, repeat_of
-from tracker.rows import OfferRow, RateRow, identities, to_ms
+from tracker.rows import OfferRow, RateRow, identities, to_s
 
 _TABLES = SQLModel.metadata.tables
 PAGE, UNMAPPED = _TABLES["page"], _TABLES["unmapped"]
@@ -164,7 +164,7 @@ def _outcome(report: SweepReport, known: Mapping[str, Known], printed: Printed, 
 def _next_at(connection: Connection, report: SweepReport) -> int:
     """The sweep's moment; never at or before the last one of its source, also when the clock was set back."""
     last = connection.scalar(select(func.max(SWEEP.c.at)).where(SWEEP.c.source == report.source))
-    at = to_ms(report.finished_at)
+    at = to_s(report.finished_at)
     return at if last is None else max(at, last + 1)
 
 

@@ -1,8 +1,9 @@
 """Tables, as SQLModel. Dimensions say what a price is of, points say when it changed, a sweep says what was covered.
 
 Money is kept as scaled integers (exact on SQLite and PostgreSQL): rents in 1e-9 of the native currency an hour, token
-prices in 1e-12 of it per Mtok. ``at`` is the moment of observation in milliseconds since 1970, UTC, so that points stay
-small; every other time is an aware UTC datetime. ``valid_to`` and ``last_seen`` are derived, never written each sweep.
+prices in 1e-12 of it per Mtok. ``at`` is the moment of observation in whole seconds since 1970, UTC, so that points stay
+small (4 bytes in SQLite until 2038, no fault after it); what is asked about is cut to its second too. Every other time is an
+aware UTC datetime. ``valid_to`` and ``last_seen`` are derived, never written each sweep.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class KeptSweep(SQLModel, table=True):
     first_sweep: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})  # id of the sweep
     last_sweep: int
     source: str = Field(index=True)
-    last_read: int = Field(sa_type=BigInteger, index=True)  # ms; the oldest go first
+    last_read: int = Field(sa_type=BigInteger, index=True)  # s; the oldest go first
 
 
 class KeptPage(SQLModel, table=True):
@@ -107,7 +108,7 @@ class Offer(SQLModel, table=True):
     term_months: int
     trust: str
     currency: str
-    valid_from: int | None = Field(sa_type=BigInteger)  # ms, inclusive; set for an announced price
+    valid_from: int | None = Field(sa_type=BigInteger)  # s, inclusive; set for an announced price
     is_slice: bool
     price_kind: str
     interconnect: str
@@ -144,7 +145,7 @@ class Rate(SQLModel, table=True):
     tier_inclusive: bool
     hours_utc: str
     weekdays: str
-    valid_from: int | None = Field(sa_type=BigInteger)  # ms, inclusive
+    valid_from: int | None = Field(sa_type=BigInteger)  # s, inclusive
     source_url: str
 
 
@@ -162,7 +163,7 @@ class RatePoint(SQLModel, table=True):
     cache_write_5m: int | None = Field(sa_type=BigInteger)
     cache_write_1h: int | None = Field(sa_type=BigInteger)
     output: int | None = Field(sa_type=BigInteger)
-    valid_to: int | None = Field(sa_type=BigInteger)  # ms, exclusive
+    valid_to: int | None = Field(sa_type=BigInteger)  # s, exclusive
 
 
 class Backdated(SQLModel, table=True):
@@ -261,7 +262,7 @@ class FxRate(SQLModel, table=True):
     day: date = Field(primary_key=True)
     rate: int = Field(sa_type=BigInteger)
     origin: str
-    known_at: int | None = Field(default=None, sa_type=BigInteger)  # ms; None: when it was published
+    known_at: int | None = Field(default=None, sa_type=BigInteger)  # s; None: when it was published
 
 
 class Alert(SQLModel, table=True):
@@ -340,7 +341,7 @@ class SourceLicence(SQLModel, table=True):
     __tablename__ = "source_licence"
 
     source: str = Field(primary_key=True)
-    since: int = Field(primary_key=True, sa_type=BigInteger)  # ms
+    since: int = Field(primary_key=True, sa_type=BigInteger)  # s
     name: str
     url: str
     publisher: str

@@ -22,14 +22,14 @@ from tracker.entries import Entries
 from tracker.errors import BreakevenError
 from tracker.exchange import load_exchange
 from tracker.listing import OFFERS, RATES, Kind, gone_column
-from tracker.rows import MAX_DIGITS, from_ms, to_ms, unscaled
+from tracker.rows import MAX_DIGITS, TICK, from_s, to_s, unscaled
 from tracker.tables import RATE_SCALE, RENT_SCALE
 
-TICK = timedelta(milliseconds=1)  # the smallest step of stored time
 RANKED = OfferPolicy(tiers=TIERS)
 MAX_ID = 2**31 - 1  # of a row, on PostgreSQL
 SETTLED = timedelta(minutes=1)  # a sweep is in the book so long after it ended, at the latest
 MAX_STEPS = 10_000
+OLD_CURSOR = 10**11  # a cursor of when moments were kept in ms is still good
 
 
 class RangeError(BreakevenError):
@@ -61,7 +61,7 @@ def changes(
     connection: Connection, since: datetime, *, until: datetime | None = None, cursor: str = "", limit: int = 1000, imported: bool = False
 ) -> list[Change]:
     """Changes from ``since`` on, or after ``cursor``, oldest first, at most ``limit``; before ``until``, as was known then."""
-    start = _after(cursor) if cursor else (to_ms(since + TICK - timedelta(microseconds=1)), "", 0)  # not before it
+    start = _after(cursor) if cursor else (to_s(since + TICK - timedelta(microseconds=1)), "", 0)  # not before it
     found = [change for kind in (OFFERS, RATES) for change in _changes(connection, kind, start, until, limit, imported)]
     return sorted(found, key=lambda change: _after(change.event))[:limit]
 
@@ -80,7 +80,7 @@ def _after(event: str) -> tuple[int, str, int]:
     numbers = all(part.isascii() and part.isdigit() and len(part) < MAX_DIGITS for part in (at, number))
     if not numbers or what not in (OFFERS.name, RATES.name) or int(number) > MAX_ID:
         raise RangeError(f"cursor {event[:60]!r} is none of ours; take the event of the last change you were given")
-    return int(at), what, int(number)
+    return int(at) if int(at) < OLD_CURSOR else int(at) // 1000, what, int(number)
 
 
 def _events(
@@ -117,7 +117,7 @@ def _events(
         .limit(limit)
     )
     if until is not None:
-        query = query.where(point.c.at < to_ms(until))
+        query = query.where(point.c.at < to_s(until))
     if not imported:
         query = query.where(dimension.c.source.not_like(IMPORTED + "%"))
     return connection.execute(query).mappings().all()
@@ -163,7 +163,7 @@ def _change(row: RowMapping, what: str, name: str, old: dict[str, Decimal | None
     }
     return Change(
         event=f"{row['moment']}-{what}-{row['id']}",
-        at=from_ms(row["moment"]),
+        at=from_s(row["moment"]),
         what=what,
         provider=row["provider"],
         name=name,

@@ -32,7 +32,7 @@ from tracker.database import migrate, open_database, reading  # noqa: E402
 from tracker.entries import Entries  # noqa: E402
 from tracker.exchange import load_exchange  # noqa: E402
 from tracker.memory import collect_rarely  # noqa: E402
-from tracker.rows import OfferRow, to_ms  # noqa: E402
+from tracker.rows import OfferRow, to_s  # noqa: E402
 from tracker.store import record_sweep  # noqa: E402
 
 GOAL = 1.3
@@ -73,7 +73,7 @@ def run(path: Path, offers: int, asked: argparse.Namespace) -> int:
     plain.execute("select 1")
 
     def bare() -> int:
-        return len(plain.execute(BARE, (to_ms(at),)).fetchall())
+        return len(plain.execute(BARE, (to_s(at),)).fetchall())
 
     def ours() -> int:
         return len(opened())

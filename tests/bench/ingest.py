@@ -27,7 +27,7 @@ from stream import Stream, stream  # noqa: E402
 
 from tracker.database import migrate, open_database  # noqa: E402
 from tracker.memory import collect_rarely  # noqa: E402
-from tracker.rows import OfferRow, RateRow, columns, identity, to_ms, values  # noqa: E402
+from tracker.rows import OfferRow, RateRow, columns, identity, to_s, values  # noqa: E402
 from tracker.store import SweepReport, record_sweep  # noqa: E402
 from tracker.tables import Offer, OfferPoint, Rate, RatePoint, Sweep  # noqa: E402
 
@@ -135,7 +135,7 @@ def prepared(market: Stream) -> Prepared:
         for kind, rows in (("offer", report.offers), ("rate", report.rates)):
             if rows:
                 ready = [(identity(report.source, row), values(row), tuple(columns(row).values())) for row in rows]
-                found.append((report.source, kind, to_ms(report.finished_at), ready))
+                found.append((report.source, kind, to_s(report.finished_at), ready))
     return found
 
 
@@ -164,7 +164,7 @@ def raw_sweep(plain: sqlite3.Connection, prepared: Prepared) -> None:
         known = dict(plain.execute("select target, since from unseen where kind = ? and until is null", (kind,)))
         back = [(at, kind, listed[key][0]) for key, _, _ in rows if listed[key][0] in known]
         gone = [id_ for id_ in missed if id_ in known]
-        new = [(kind, id_, at, at - 3_600_000, "missed") for id_ in missed if id_ not in known]
+        new = [(kind, id_, at, at - 3_600, "missed") for id_ in missed if id_ not in known]
         plain.executemany("insert into unseen (kind, target, since, last_seen, why) values (?, ?, ?, ?, ?)", new)
         ended = [*back, *((at, kind, id_) for id_ in gone)]
         plain.executemany("update unseen set until = ? where kind = ? and target = ? and until is null", ended)

@@ -35,7 +35,7 @@ from tracker.store import record_sweep  # noqa: E402
 
 GOAL = 30
 GPU, COUNT, TIER = "gpu-20", 8, "on_demand"
-DAY_MS = 86_400_000
+DAY_S = 86_400
 POINTS = """
 select p.offer_id, p.at, p.price from offer_point p join offer o on o.id = p.offer_id
 where o.gpu = ? and o.gpu_count = ? and o.tier = ? order by p.offer_id, p.at
@@ -101,8 +101,8 @@ def carry(plain: sqlite3.Connection, first: date, days: int) -> list[tuple[date,
     for (offer, at, price), (following, until, _) in zip(points, [*points[1:], (None, 0, None)], strict=True):
         if price is None:
             continue
-        last = (until - 1) // DAY_MS - start if following == offer else days - 1
-        for day in range(max(at // DAY_MS - start, 0), min(last, days - 1) + 1):
+        last = (until - 1) // DAY_S - start if following == offer else days - 1
+        for day in range(max(at // DAY_S - start, 0), min(last, days - 1) + 1):
             known = least[day]
             if known is None or price < known:
                 least[day] = price

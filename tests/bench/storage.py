@@ -26,7 +26,7 @@ from stream import Stream, stream  # noqa: E402
 from tracker.database import migrate, open_database, reading, writing  # noqa: E402
 from tracker.listing import OFFERS, RATES, SWEEP, Kind  # noqa: E402
 from tracker.points import GONE, insert_rows, point_names  # noqa: E402
-from tracker.rows import OfferRow, RateRow, identities, to_ms, values  # noqa: E402
+from tracker.rows import OfferRow, RateRow, identities, to_s, values  # noqa: E402
 from tracker.store import record_sweep  # noqa: E402
 
 HOURS_PER_YEAR = 8_760
@@ -132,7 +132,7 @@ class Writer:
         """One sweep of every source."""
         for number, (kind, source, rows) in enumerate(self._sources()):
             away = self.market.away[number] if kind is OFFERS else {}
-            points = list(self._changed(number, kind, rows, away, to_ms(self.market.at(number))))
+            points = list(self._changed(number, kind, rows, away, to_s(self.market.at(number))))
             self.points += len(points)
             with writing(self.db) as connection:
                 insert_rows(connection, kind.point, point_names(kind), points)
@@ -159,7 +159,7 @@ def _cover(connection: Connection, source: str, market: Stream, number: int, row
     at = market.at(number)
     connection.execute(
         SWEEP.insert().values(
-            source=source, at=to_ms(at), recorded_at=at, started_at=at, finished_at=at, status="ok", complete=True, rows=rows,
+            source=source, at=to_s(at), recorded_at=at, started_at=at, finished_at=at, status="ok", complete=True, rows=rows,
             changed=changed, skipped="{}", warned="{}", quarantined=0, conflicts=0, bytes=400_000, input_hash="0" * 64, error="",
         )
     )  # fmt: skip

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from engine.units import usd_per_month
-from tracker.rows import to_ms
+from tracker.rows import to_s
 
 Prices = Mapping[str, Decimal]
 AHEAD = timedelta(hours=1)  # counted by a clock that was so far ahead, it would not count again until then
@@ -210,4 +210,4 @@ def is_old(terms: Terms, state: State, now: datetime) -> bool:
 
 def key_of(seen: Seen, now: datetime) -> str:
     """What a message is stored under: the same whoever finds it."""
-    return f"{seen.rule}:{seen.subject}@{to_ms(now)}"
+    return f"{seen.rule}:{seen.subject}@{to_s(now)}"

@@ -19,7 +19,7 @@ from tracker.errors import BreakevenError
 from tracker.health import source_health
 from tracker.listing import OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
 from tracker.recompute import Sizer, of_book
-from tracker.rows import from_ms
+from tracker.rows import from_s
 from tracker.snapshot import Snapshot, SourceHealth
 from tracker.world import World
 
@@ -47,13 +47,13 @@ def read_past(connection: Connection) -> Past:
     live: dict[str, list[datetime]] = {}
     for source, at in connection.execute(select(SWEEP.c.source, SWEEP.c.at).order_by(SWEEP.c.at)):
         if not source.startswith(IMPORTED):
-            live.setdefault(source, []).append(from_ms(at))
+            live.setdefault(source, []).append(from_s(at))
     found: dict[str, set[int]] = {}
     for dimension, point, link in ((OFFER, OFFER_POINT, "offer_id"), (RATE, RATE_POINT, "rate_id")):
         query = select(dimension.c.source, point.c.at).join(point, point.c[link] == dimension.c.id).distinct()
         for source, at in connection.execute(query.where(dimension.c.source.like(IMPORTED + "%"))):
             found.setdefault(source, set()).add(at)
-    return Past(live=live, imported={source: [from_ms(at) for at in sorted(moments)] for source, moments in found.items()})
+    return Past(live=live, imported={source: [from_s(at) for at in sorted(moments)] for source, moments in found.items()})
 
 
 def snapshots(connection: Connection, world: World, past: Past, looks: Sequence[datetime], known: datetime) -> Iterator[Snapshot]:

@@ -8,13 +8,13 @@ from typing import Any
 from tracker.alerting.ledger import TEST
 from tracker.alerting.message import message_id, page_url
 from tracker.plain import plain
-from tracker.rows import to_ms
+from tracker.rows import to_s
 from tracker.world import World
 
 
 def trial_message(world: World, now: datetime) -> dict[str, Any]:
     """The message, as a route sends it."""
-    key = f"{TEST}@{to_ms(now)}"
+    key = f"{TEST}@{to_s(now)}"
     text = f"[test] breakeven can reach you here; nothing happened ({now:%Y-%m-%d %H:%M} UTC)"
     link = page_url(world)
     return {

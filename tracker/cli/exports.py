@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from tracker.exports.openmetrics import write_openmetrics
 from tracker.exports.past import Steps
 from tracker.exports.tables import book_tables, history_tables
 from tracker.moments import since, span
+from tracker.rows import TICK
 
 STANDARD_OUTPUT = Path("-")
 
@@ -55,7 +55,7 @@ def history(
     """Write price changes as tables, or what /metrics would have said at each step, for promtool tsdb create-blocks-from openmetrics."""
     known_words(format_, (*FORMATS, "openmetrics"), "format")
     here = session()
-    first, last = since(start, here.now, "--since"), since(until, here.now, "--until") if until else here.now + timedelta(milliseconds=1)
+    first, last = since(start, here.now, "--since"), since(until, here.now, "--until") if until else here.now + TICK
     if format_ == "openmetrics":
         _metrics(here, path, Steps(start=first, end=last, step=span(step, "--step")), as_json)
     else:

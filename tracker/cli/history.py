@@ -21,7 +21,8 @@ from tracker.present import money
 from tracker.price_history import PRICES, price_history
 from tracker.questions import Question, default_question
 from tracker.recompute import Sizer, answer
-from tracker.timeline import TICK, Change, changes, steps
+from tracker.rows import TICK
+from tracker.timeline import Change, changes, steps
 
 Since = Annotated[str, typer.Option("--since", help="From this time on, or so long ago: 7d, 6h, 2026-11-01.")]
 Until = Annotated[str, typer.Option("--until", help="Before this time; default: now.")]

@@ -14,12 +14,11 @@ from tracker.asof import BACKDATED
 from tracker.book import Listed
 from tracker.exchange import FX, PUBLISHED
 from tracker.listing import OFFER, RATE, RATE_POINT, SWEEP, UNSEEN
-from tracker.rows import from_ms, to_ms
+from tracker.rows import TICK, from_s, to_s
 from tracker.snapshot import Snapshot
 from tracker.world import World
 
 ROWS_AT_ONCE = 10_000
-_INSTANT = timedelta(milliseconds=1)
 
 
 class Changes:
@@ -40,19 +39,19 @@ class Changes:
 
 
 def _swept(connection: Connection, start: datetime) -> Iterator[datetime]:
-    query = select(SWEEP.c.at).where(SWEEP.c.at > to_ms(start)).order_by(SWEEP.c.at).execution_options(yield_per=ROWS_AT_ONCE)
-    return (from_ms(at) for at in connection.scalars(query))
+    query = select(SWEEP.c.at).where(SWEEP.c.at > to_s(start)).order_by(SWEEP.c.at).execution_options(yield_per=ROWS_AT_ONCE)
+    return (from_s(at) for at in connection.scalars(query))
 
 
 def _others(connection: Connection, start: datetime) -> Iterator[datetime]:
     """Announced prices, prices that a person accepted between sweeps, and what was learnt later than it was true."""
     found: set[int] = set()
     for column in (OFFER.c.valid_from, RATE.c.valid_from, RATE_POINT.c.valid_to, UNSEEN.c.since, BACKDATED.c.known_at, FX.c.known_at):
-        found.update(connection.scalars(select(column).where(column > to_ms(start)).distinct()))
+        found.update(connection.scalars(select(column).where(column > to_s(start)).distinct()))
     began = connection.scalar(select(SWEEP.c.recorded_at).order_by(SWEEP.c.id).limit(1))
     if began is not None and began > start:
-        found.add(to_ms(began))
-    return (from_ms(at) for at in sorted(found))
+        found.add(to_s(began))
+    return (from_s(at) for at in sorted(found))
 
 
 def stale_after(snapshot: Snapshot, world: World) -> datetime:
@@ -60,7 +59,7 @@ def stale_after(snapshot: Snapshot, world: World) -> datetime:
     limits = {name: timedelta(hours=source.settings.max_age_hours) for name, source in world.config.sources.items()}
     sides: tuple[Sequence[Listed[GpuOffer] | Listed[TokenRate]], ...] = (snapshot.book.offers, snapshot.book.price_lists)
     moments = [
-        entry.seen_at + limits[source] + _INSTANT
+        entry.seen_at + limits[source] + TICK
         for side in sides
         for entry in side
         if entry.fresh and (source := entry.value.source) in limits

@@ -12,10 +12,8 @@ from sqlalchemy import Engine
 
 from tracker.exports.past import Labels, Past, Steps, record
 from tracker.metrics.exposition import Family
-from tracker.rows import to_ms
+from tracker.rows import to_s
 from tracker.world import World
-
-MS = 1000
 
 
 def write_openmetrics(out: TextIO, db: Engine, world: World, steps: Steps) -> int:
@@ -34,7 +32,7 @@ def _lines(past: Past, family: Family, steps: Steps) -> Iterator[str]:
     for run in past.series(family.name):
         head = f"{name}{_labels(run.labels)} {run.value!r}"
         for number in range(run.first, run.last + 1):
-            yield f"{head} {_seconds(to_ms(steps.at(number)))}\n"
+            yield f"{head} {to_s(steps.at(number))}\n"
 
 
 def _labels(labels: Labels) -> str:
@@ -43,9 +41,3 @@ def _labels(labels: Labels) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
-
-
-def _seconds(at: int) -> str:
-    """Milliseconds as seconds, exactly."""
-    whole, rest = divmod(at, MS)
-    return f"{whole}.{rest:03d}" if rest else str(whole)

@@ -16,7 +16,7 @@ from engine.rates import TOKEN_KINDS
 from tracker.bookstore import runs_of
 from tracker.exchange import Exchange, load_exchange
 from tracker.listing import OFFERS, RATES, Kind, gone_column
-from tracker.rows import OfferRow, RateRow, from_ms, to_ms, unscaled
+from tracker.rows import OfferRow, RateRow, from_s, to_s, unscaled
 from tracker.tables import RATE_SCALE, RENT_SCALE
 
 Row = dict[str, Any]
@@ -69,8 +69,8 @@ def history_tables(start: datetime, end: datetime) -> tuple[TableOf, TableOf]:
 def _runs(connection: Connection, kind: Kind, at: datetime | None) -> Generator[Row, None, None]:
     with closing(runs_of(connection, kind, at)) as runs:
         for run in runs:
-            gone = None if run.gone_at is None else from_ms(run.gone_at)
-            span = {"valid_from": from_ms(run.since), "seen_at": from_ms(run.seen_at), "gone_at": gone, "source": run.origin}
+            gone = None if run.gone_at is None else from_s(run.gone_at)
+            span = {"valid_from": from_s(run.since), "seen_at": from_s(run.seen_at), "gone_at": gone, "source": run.origin}
             yield _cells(run.row) | span | {"source_url": run.row.source_url}
 
 
@@ -78,7 +78,7 @@ def _points(connection: Connection, kind: Kind, start: datetime, end: datetime) 
     exchange = load_exchange(connection)
     with connection.execute(_changes(kind, start, end).execution_options(yield_per=ROWS_AT_ONCE)) as changes:
         for found in changes.mappings():
-            at, gone = from_ms(found["moment"]), bool(found["is_gone"])
+            at, gone = from_s(found["moment"]), bool(found["is_gone"])
             row = _row(kind, found)
             cells = _cells(row)
             if gone:
@@ -89,7 +89,7 @@ def _points(connection: Connection, kind: Kind, start: datetime, end: datetime) 
 
 def _changes(kind: Kind, start: datetime, end: datetime) -> Select[Any]:
     """Points of a range, and the last one before it of what was listed then."""
-    dimension, point, first = kind.dimension, kind.point, to_ms(start)
+    dimension, point, first = kind.dimension, kind.point, to_s(start)
     earlier = point.alias("earlier")
     last = (
         select(func.max(earlier.c.at)).where(earlier.c[kind.link] == point.c[kind.link], earlier.c.at < first).correlate(point)
@@ -99,7 +99,7 @@ def _changes(kind: Kind, start: datetime, end: datetime) -> Select[Any]:
     return (
         select(dimension, *values, point.c.at.label("moment"), gone_column(point).label("is_gone"))
         .join(dimension, dimension.c.id == point.c[kind.link])
-        .where(point.c.at < to_ms(end), or_(point.c.at >= first, carried))
+        .where(point.c.at < to_s(end), or_(point.c.at >= first, carried))
         .order_by(point.c.at, dimension.c.id)
     )
 
@@ -113,14 +113,14 @@ def _row(kind: Kind, found: RowMapping) -> OfferRow | RateRow:
 
 def _cells(row: OfferRow | RateRow) -> Row:
     """What a price is of and what it is, under the names of the book files."""
-    valid_from = None if row.valid_from is None else from_ms(row.valid_from)
+    valid_from = None if row.valid_from is None else from_s(row.valid_from)
     if isinstance(row, OfferRow):
         named = {name: getattr(row, name) for name in _OFFER if hasattr(row, name)}
         price = unscaled(row.price, RENT_SCALE)
         return named | {"availability": AVAILABILITIES[row.availability], "price_per_hour": price, "announced_from": valid_from}
     named = {name: getattr(row, name) for name in _RATE if hasattr(row, name)}
     prices = {kind: None if (value := getattr(row, kind)) is None else unscaled(value, RATE_SCALE) for kind in TOKEN_KINDS}
-    valid_to = None if row.valid_to is None else from_ms(row.valid_to)
+    valid_to = None if row.valid_to is None else from_s(row.valid_to)
     return named | prices | {"in_force_from": valid_from, "in_force_to": valid_to}
 
 

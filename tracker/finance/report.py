@@ -18,6 +18,7 @@ from tracker.asof import Moment
 from tracker.book import Book, read_book
 from tracker.exchange import Exchange, load_exchange
 from tracker.finance.records import Rental, Usage
+from tracker.rows import TICK
 from tracker.stated import with_overrides
 from tracker.world import World
 
@@ -92,7 +93,7 @@ def _api_lines(connection: Connection, world: World, usage: Iterable[Usage], tod
     days: dict[date, Book] = {}
     for record in sorted(usage, key=lambda u: (u.day, u.provider, u.model, u.line)):
         if record.day not in days:
-            end_of_day = datetime.combine(record.day, time(), UTC) + timedelta(days=1) - timedelta(milliseconds=1)
+            end_of_day = datetime.combine(record.day, time(), UTC) + timedelta(days=1) - TICK
             days[record.day] = _book(connection, world, min(end_of_day, now), now)
         yield _api_line(world, record, days[record.day], today)
 

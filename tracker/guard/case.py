@@ -18,7 +18,7 @@ from tracker.guard.elsewhere import Elsewhere, load_elsewhere
 from tracker.guard.own import imported_twin, own_doubts
 from tracker.guard.quarantine import Entry, Sighting, load_entries
 from tracker.guard.siblings import Contradictions, contradictions
-from tracker.listing import DAY_MS, Kind, Known, Prices, Row, known_prices, past_prices, prices_of
+from tracker.listing import DAY_S, Kind, Known, Prices, Row, known_prices, past_prices, prices_of
 from tracker.rows import OfferRow
 
 HELD = ("gpu", "gpu_count", "model", "currency")  # parts of an identity that a name of a source does not change
@@ -99,7 +99,7 @@ class Case:
         """Earlier prices, by id, of the moved rows that were listed before."""
         ids = [self.known[key].id for key in self.moved if key in self.known]
         days = max(self.guard.settings.flip_days, self.guard.settings.history_days)
-        return past_prices(self.connection, self.kind, ids, self.seen.at - days * DAY_MS)
+        return past_prices(self.connection, self.kind, ids, self.seen.at - days * DAY_S)
 
     @cached_property
     def contradictions(self) -> Contradictions:

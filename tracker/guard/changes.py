@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from tracker.guard.doubts import Doubt, close, distance, factor
 from tracker.guard.settings import GuardSettings
-from tracker.listing import DAY_MS, Prices, Row, prices_of
+from tracker.listing import DAY_S, Prices, Row, prices_of
 from tracker.rows import OfferRow
 
 STILL = Decimal("1.25")  # a component that moved less than this stayed where it was
@@ -59,7 +59,7 @@ def _apart(old: Prices, new: Prices, limit: Decimal) -> Doubt | None:
 
 def flip_doubt(past: Sequence[tuple[int, Prices]], new: Prices, at: int, settings: GuardSettings) -> Doubt | None:
     """Why a return to the price before the last change has to be confirmed, or None."""
-    if len(past) < 2 or at - past[-1][0] > settings.flip_days * DAY_MS:
+    if len(past) < 2 or at - past[-1][0] > settings.flip_days * DAY_S:
         return None
     (_, before), (_, last) = past[-2], past[-1]
     if close(before, new, settings.tolerance) and distance(last, new) >= settings.flip:
@@ -69,7 +69,7 @@ def flip_doubt(past: Sequence[tuple[int, Prices]], new: Prices, at: int, setting
 
 def history_doubt(past: Sequence[tuple[int, Prices]], row: Row, at: int, settings: GuardSettings) -> Doubt | None:
     """Why a price far from the middle of its last days has to be confirmed, or None: small steps add up too."""
-    start, limit = at - settings.history_days * DAY_MS, max(settings.history, _limit(row, settings))
+    start, limit = at - settings.history_days * DAY_S, max(settings.history, _limit(row, settings))
     for name, after in prices_of(row).items():
         middle = _middle(past, name, start, at)
         if after and middle and name in ("price", "input", "output") and factor(middle, after) >= limit:

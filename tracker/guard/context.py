@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tracker.config import Source
+from tracker.config import HOUR_S, Source
 from tracker.exchange import Exchange
 from tracker.guard.settings import GuardSettings
 
@@ -19,6 +19,6 @@ class Guard:
     exchange: Exchange
 
     def is_fresh(self, source: str, seen: int, at: int) -> bool:
-        """Whether a price of ``source`` seen at ``seen`` is within its age limit at ``at``, both in ms."""
+        """Whether a price of ``source`` seen at ``seen`` is within its age limit at ``at``, both in s."""
         known = self.sources.get(source)
-        return known is not None and at - seen <= known.settings.max_age_hours * 3_600_000
+        return known is not None and at - seen <= known.settings.max_age_hours * HOUR_S

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, and_, func, select
 
 from tracker.guard.quarantine import PENDING, QUARANTINE
 from tracker.listing import GOOD, OFFERS, RATES, SWEEP, UNSEEN
-from tracker.rows import to_ms
+from tracker.rows import to_s
 
 FOREVER = datetime.max.replace(tzinfo=UTC)
 
@@ -48,7 +48,7 @@ def _held(connection: Connection, at: datetime) -> Counter[str]:
         query = (
             select(kind.dimension.c.source, func.count())
             .join(UNSEEN, and_(UNSEEN.c.target == kind.dimension.c.id, UNSEEN.c.kind == kind.name))
-            .where(UNSEEN.c.since <= to_ms(at), UNSEEN.c.until.is_(None) | (UNSEEN.c.until > to_ms(at)))
+            .where(UNSEEN.c.since <= to_s(at), UNSEEN.c.until.is_(None) | (UNSEEN.c.until > to_s(at)))
             .group_by(kind.dimension.c.source)
         )
         found.update(dict(connection.execute(query).all()))
@@ -56,11 +56,11 @@ def _held(connection: Connection, at: datetime) -> Counter[str]:
 
 
 def _last_kept(connection: Connection, at: datetime) -> list[tuple[str, int, str]]:
-    kept = (SWEEP.c.status.in_(GOOD), SWEEP.c.at <= to_ms(at))
+    kept = (SWEEP.c.status.in_(GOOD), SWEEP.c.at <= to_s(at))
     last = select(SWEEP.c.source, func.max(SWEEP.c.at).label("at")).where(*kept).group_by(SWEEP.c.source).subquery()
     query = select(SWEEP.c.source, SWEEP.c.conflicts, SWEEP.c.warned).join(
         last, and_(SWEEP.c.source == last.c.source, SWEEP.c.at == last.c.at)
     )
-    failed = select(SWEEP.c.source).where(SWEEP.c.source.not_in(select(last.c.source)), SWEEP.c.at <= to_ms(at)).distinct()
+    failed = select(SWEEP.c.source).where(SWEEP.c.source.not_in(select(last.c.source)), SWEEP.c.at <= to_s(at)).distinct()
     found = [(source, conflicts, warned) for source, conflicts, warned in connection.execute(query)]
     return found + [(source, 0, "{}") for source in connection.execute(failed).scalars()]

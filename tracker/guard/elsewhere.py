@@ -15,7 +15,7 @@ from tracker.guard.context import Guard
 from tracker.guard.doubts import HAND, SOURCE, Doubt, factor
 from tracker.guard.quarantine import PENDING, QUARANTINE, Sighting
 from tracker.guard.settings import GuardSettings
-from tracker.listing import DAY_MS, GOOD, SWEEP, Kind, Row, gone_column, unseen_at
+from tracker.listing import DAY_S, GOOD, SWEEP, Kind, Row, gone_column, unseen_at
 from tracker.rows import OfferRow, row_from
 
 IMPORTED = "book:"
@@ -186,7 +186,7 @@ def load_elsewhere(
 def _listed(connection: Connection, kind: Kind, guard: Guard, seen: Sighting, things: Sequence[str]) -> Iterator[Told]:
     dimension, point = kind.dimension, kind.point
     covered, unseen = _covered(connection, seen.at), unseen_at(connection, seen.at)
-    oldest = seen.at - guard.settings.reference_days * DAY_MS
+    oldest = seen.at - guard.settings.reference_days * DAY_S
     latest = select(func.max(point.c.at)).where(point.c[kind.link] == dimension.c.id, point.c.at <= seen.at).correlate(dimension)
     query = (
         select(dimension, *(point.c[n] for n in kind.row.VALUES), point.c.at.label("point_at"))

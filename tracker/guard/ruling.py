@@ -28,7 +28,7 @@ from tracker.guard.quarantine import (
 )
 from tracker.guard.sweeps import BELIEVED_IN_TIME, IMPLAUSIBLE, MOVED, Tally, refuse_if_impossible
 from tracker.listing import Row, last_whole_sweep, prices_of
-from tracker.rows import OfferRow, from_ms
+from tracker.rows import OfferRow, from_s
 
 
 @dataclass(slots=True)
@@ -183,7 +183,7 @@ def rule_unchanged(case: Case) -> Ruling:
 def allowed_faults(connection: Connection, guard: Guard, source: str, now: datetime) -> set[str]:
     """Faults of a whole sweep that are let pass: a person accepted them, or what is missing has outlived the prices it kept."""
     last = last_whole_sweep(connection, source)
-    allowed = accepted_faults(connection, source, None if last is None else from_ms(last))
+    allowed = accepted_faults(connection, source, None if last is None else from_s(last))
     known = guard.sources.get(source)
     for fault, refused in refusals(connection, source).items():
         lasted = known is not None and now - refused["first_seen"] >= timedelta(hours=known.settings.max_age_hours)

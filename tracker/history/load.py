@@ -18,7 +18,7 @@ from tracker.history import aws, azure, gcp, genai, litellm, portkey, quotes, sc
 from tracker.history.quotes import OURS, Shape
 from tracker.history.runs import Judge, span_of, to_runs
 from tracker.history.sightings import HistoryFileError, Sighting
-from tracker.rows import from_ms
+from tracker.rows import from_s
 from tracker.world import World
 
 # Tables whose rows carry their own times.
@@ -110,6 +110,6 @@ def import_history(
         refused=dict(runs.refused),
         examples=runs.examples,
         unmapped=dict(runs.unmapped),
-        first=from_ms(span[0]) if span else None,
-        last=from_ms(span[1]) if span else None,
+        first=from_s(span[0]) if span else None,
+        last=from_s(span[1]) if span else None,
     )

@@ -14,7 +14,7 @@ from tracker.exchange import Exchange
 from tracker.guard import offer_fault, rate_fault
 from tracker.history.sightings import Sighting
 from tracker.resolve import Refused, clean, resolve_gpu, resolve_tokens
-from tracker.rows import OfferRow, RateRow, identity, to_ms, values
+from tracker.rows import OfferRow, RateRow, identity, to_s, values
 from tracker.world import World
 
 Row = OfferRow | RateRow
@@ -65,7 +65,7 @@ def to_runs(sightings: Iterable[Sighting], judge: Judge) -> Runs:
     resolved: dict[tuple[GpuQuote, str, str], Row | Refused] = {}  # a series repeats itself month after month
     for sighting in sightings:
         runs.sightings += 1
-        at, scope = to_ms(sighting.at), _scope(sighting)
+        at, scope = to_s(sighting.at), _scope(sighting)
         if sighting.whole:
             whole.setdefault(scope, set()).add(at)
         row = _resolved(sighting, judge.world, resolved)
@@ -144,6 +144,6 @@ def _missed(listed: Sequence[int], after: int, before: int | None) -> int | None
 
 
 def span_of(dated: Iterable[Dated]) -> tuple[int, int] | None:
-    """First and last sighting of all runs in milliseconds; None without one."""
+    """First and last sighting of all runs in seconds since 1970; None without one."""
     moments = [moment for run in dated for moment in (run.since, run.seen_at)]
     return (min(moments), max(moments)) if moments else None

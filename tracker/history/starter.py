@@ -26,7 +26,7 @@ from tracker.history import aws, azure, gcp, genai, litellm, portkey, quotes, re
 from tracker.history.runs import Judge, Runs, span_of, to_runs
 from tracker.history.sightings import Sighting
 from tracker.paths import config_dir
-from tracker.rows import OfferRow, RateRow, from_ms
+from tracker.rows import OfferRow, RateRow, from_s
 from tracker.world import World, load_world
 
 OLD_ARCHITECTURES = frozenset({"Kepler", "Maxwell", "Pascal", "Volta", "Turing"})
@@ -77,7 +77,7 @@ def make_starter(shared: Path, out: Path, world: World) -> Made:
         span = span_of(kept)
         if span is None:
             raise BreakevenError(f"{shared}: not one price for the starter book")
-        import_dated(db, kept, from_ms(span[1]))
+        import_dated(db, kept, from_s(span[1]))
         offers, rates = export_book(db, out)
         db.dispose()
     return Made(offers, rates, runs)

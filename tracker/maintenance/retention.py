@@ -20,7 +20,7 @@ from tracker.database import reading, writing
 from tracker.listing import GOOD, OFFER, OFFER_POINT, RATE, RATE_POINT, STATISTIC, SWEEP, UNSEEN
 from tracker.postgres import serialize
 from tracker.rollup.run import PRUNED, roll_up
-from tracker.rows import to_ms
+from tracker.rows import to_s
 from tracker.world import World
 
 STATE = SQLModel.metadata.tables["rollup_state"]
@@ -28,12 +28,12 @@ Part = tuple[Table, ColumnElement[bool]]  # rows of a table that go
 
 
 def horizons(settings: Settings, now: datetime) -> tuple[int | None, int | None]:
-    """From when on (ms) points and sweeps are kept; None: for ever. Never later than the guard or a kept body looks back."""
+    """From when on (s) points and sweeps are kept; None: for ever. Never later than the guard or a kept body looks back."""
     kept, guard = settings.retention, settings.guard
     least = max(guard.reference_days, guard.history_days, guard.flip_days, settings.bodies.days) + 1
 
     def horizon(days: int) -> int | None:
-        return to_ms(now - timedelta(days=max(days, least))) if days else None
+        return to_s(now - timedelta(days=max(days, least))) if days else None
 
     return horizon(kept.points_days), horizon(kept.sweeps_days)
 
@@ -49,7 +49,7 @@ def prune(db: Engine, world: World, now: datetime, *, dry_run: bool = False) -> 
 
 
 def take_away(db: Engine, points: int | None, sweeps: int | None, *, dry_run: bool = False) -> dict[str, int]:
-    """Rows of before those horizons (ms) that no answer from there on needs, by table; one transaction a source."""
+    """Rows of before those horizons (s) that no answer from there on needs, by table; one transaction a source."""
     gone: dict[str, int] = {}
     with reading(db) as connection:
         sources = connection.execute(select(SWEEP.c.source).distinct().order_by(SWEEP.c.source)).scalars().all()

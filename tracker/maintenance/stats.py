@@ -14,7 +14,7 @@ from sqlmodel import SQLModel
 from tracker import derived_tables as derived_tables  # registers the tables, as the next line does
 from tracker import tables as tables
 from tracker.database import reading
-from tracker.rows import from_ms
+from tracker.rows import from_s
 
 # the column that dates a row; ``day`` of the rollups counts from 1970
 DATED = {
@@ -70,7 +70,7 @@ def _time(value: Any) -> datetime | None:
         return value
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day, tzinfo=UTC)
-    return from_ms(0) + timedelta(days=value) if value < 1_000_000 else from_ms(value)  # a million days is the year 4707
+    return from_s(0) + timedelta(days=value) if value < 1_000_000 else from_s(value)  # a million days is the year 4707
 
 
 def _bytes(connection: Connection) -> dict[str, int]:

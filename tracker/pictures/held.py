@@ -18,7 +18,7 @@ from tracker.asof import Moment, known_by
 from tracker.config import Source
 from tracker.listing import GOOD, OFFERS, SWEEP, UNSEEN, Kind
 from tracker.rollup.spans import Span, merged, within, without
-from tracker.rows import to_ms
+from tracker.rows import to_s
 
 Held = list[tuple[Span, Mapping[str, Any]]]
 FOREVER = 2**62
@@ -36,7 +36,7 @@ class Window:
 
 def window(start: datetime, end: datetime, known: datetime) -> Window:
     """Between two moments."""
-    return Window(to_ms(start), to_ms(end), known)
+    return Window(to_s(start), to_s(end), known)
 
 
 def held(connection: Connection, kind: Kind, sources: Mapping[str, Source], things: Mapping[int, str], span: Window) -> dict[int, Held]:
@@ -80,7 +80,7 @@ def _age_limit(sources: Mapping[str, Source], source: str) -> int | None:
     if source not in sources:
         return None
     epoch = datetime.fromisoformat("1970-01-01T00:00:00Z")
-    return to_ms(epoch + timedelta(hours=sources[source].settings.max_age_hours))
+    return to_s(epoch + timedelta(hours=sources[source].settings.max_age_hours))
 
 
 def _coverage(connection: Connection, sources: Mapping[str, Source], source: str, span: Window) -> list[Span]:

@@ -18,7 +18,7 @@ from tracker.pictures.chart import Step, joined
 from tracker.pictures.held import Held, Window, held
 from tracker.precedence import place_of, rank_of
 from tracker.rollup.spans import Span, merged, without
-from tracker.rows import from_ms, unscaled
+from tracker.rows import from_s, unscaled
 from tracker.tables import RENT_SCALE
 from tracker.world import World
 
@@ -96,10 +96,10 @@ def lowest(priced: Sequence[Priced]) -> tuple[Step, ...]:
         while open_ and open_[0][1] <= start:
             heapq.heappop(open_)
         if open_:
-            steps.append(Step(from_ms(start), from_ms(end), open_[0][0]))
+            steps.append(Step(from_s(start), from_s(end), open_[0][0]))
     return joined(steps)
 
 
 def stepped(spans: Iterable[tuple[Span, Decimal]]) -> tuple[Step, ...]:
     """Spans of stored time with their prices as steps."""
-    return joined([Step(from_ms(start), from_ms(end), value) for (start, end), value in spans])
+    return joined([Step(from_s(start), from_s(end), value) for (start, end), value in spans])

@@ -23,7 +23,7 @@ from sqlalchemy import Connection, and_, func, or_, select
 
 from engine.offers import AVAILABILITIES
 from tracker.listing import GOOD, OFFER, OFFER_POINT, SWEEP, UNSEEN
-from tracker.rollup.spans import DAY_MS, Span, by_day, lower_median, merged, within, without
+from tracker.rollup.spans import DAY_S, Span, by_day, lower_median, merged, within, without
 
 COUNTS = (1, 2, 4, 8, 16)
 UNAVAILABLE = AVAILABILITIES.index("unavailable")
@@ -37,13 +37,13 @@ Group = tuple[str, str, int, str, str]  # provider, gpu, count, tier, currency
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One day of a group, 1e-9 native per GPU and hour. ``held_ms``: how long its prices were known to hold, all offers together."""
+    """One day of a group, 1e-9 native per GPU and hour. ``held_s``: how long its prices were known to hold, all offers together."""
 
     least: int
     median: int
     most: int
     offers: int
-    held_ms: int
+    held_s: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _State:
 
 @dataclass(slots=True)
 class _Day:
-    held: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # price -> ms
+    held: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # price -> s
     offers: int = 0
 
     @property
@@ -72,8 +72,8 @@ class _Day:
 def source_days(
     connection: Connection, source: str, limit: int | None, first: int, last: int, until: int
 ) -> dict[tuple[Group, int], Figures]:
-    """Figures by group and day, of the days ``first`` to ``last`` as far as ``until`` (ms). ``limit``: age limit in ms; None: imported."""
-    start, end = first * DAY_MS, min((last + 1) * DAY_MS, until)
+    """Figures by group and day, of the days ``first`` to ``last`` as far as ``until`` (s). ``limit``: age limit in s; None: imported."""
+    start, end = first * DAY_S, min((last + 1) * DAY_S, until)
     states, offers = _states(connection, source, start, end), _offers(connection, source)
     covered = _covered(connection, source, limit, start, end)
     absent = _absent(connection, source, limit, start, end)

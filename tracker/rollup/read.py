@@ -147,5 +147,5 @@ def _day(exchange: Exchange, source: str, provider: str, currency: str, number: 
         return None
     return GpuDay(
         day=day, provider=provider, source=source, least=least, median=median, most=most, offers=offers,
-        held_hours=Decimal(held) / 3_600_000,
+        held_hours=Decimal(held) / 3_600,
     )  # fmt: skip

@@ -19,7 +19,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, and_, delete, func, in
 from sqlmodel import SQLModel
 
 from tracker.book import IMPORTED
-from tracker.config import HOUR_S, Source
+from tracker.config import Source, whole_s
 from tracker.database import reading, writing
 from tracker.derived_tables import RollupDay as RollupDay  # registers the tables
 from tracker.listing import OFFER, OFFER_POINT, SWEEP
@@ -28,15 +28,15 @@ from tracker.postgres import serialize
 from tracker.rollup.market import Precedence, derive, lock, refresh
 from tracker.rollup.models import Subject, first_decision, model_days, subjects
 from tracker.rollup.offers import Figures, Group, source_days
-from tracker.rollup.spans import DAY_MS
-from tracker.rows import to_ms
+from tracker.rollup.spans import DAY_S
+from tracker.rows import to_s
 
 _TABLES = SQLModel.metadata.tables
 GROUP, DAY, MODEL, STATE = (_TABLES[name] for name in ("rollup_group", "rollup_day", "rollup_model", "rollup_state"))
 MODELS = ""  # the state of the models' rollups
 PRUNED = "pruned"  # no source: how far points were taken away
 SPAN_DAYS = 7  # worked out at once: what is held in memory
-LATE_MS = 15 * 60 * 1000  # what another process may still store with a time before ours
+LATE_S = 15 * 60  # what another process may still store with a time before ours
 
 
 def roll_up(
@@ -62,25 +62,25 @@ def roll_up(
         anew, done = rebuild, False
         while not done and not (stop is not None and stop.is_set()):
             with reading(db) as connection:
-                work = _work_out(connection, source, _limit(sources, source), to_ms(now), anew)
+                work = _work_out(connection, source, _limit(sources, source), to_s(now), anew)
             with writing(db) as connection:
                 lock(connection)
                 kept = _keep(connection, source, work, believed)
-            written, done, anew = written + kept, work.state["until"] == to_ms(now), False
+            written, done, anew = written + kept, work.state["until"] == to_s(now), False
     with writing(db) as connection:
         serialize(connection, "rollup models")
-        return written + _models(connection, sources, to_ms(now), rebuild)
+        return written + _models(connection, sources, to_s(now), rebuild)
 
 
 def _limit(sources: Mapping[str, Source], source: str) -> int | None:
-    """Age limit in ms; None for imported rows, which have none."""
-    return None if source.startswith(IMPORTED) else round(sources[source].settings.max_age_hours * HOUR_S * 1000)
+    """Age limit in s; None for imported rows, which have none."""
+    return None if source.startswith(IMPORTED) else whole_s(sources[source].settings.max_age_hours)
 
 
 def pruned_before(connection: Connection) -> int:
     """The first day (since 1970) whose points are all there."""
     found = connection.scalar(select(STATE.c.until).where(STATE.c.source == PRUNED))
-    return 0 if found is None else -(-int(found) // DAY_MS)
+    return 0 if found is None else -(-int(found) // DAY_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +101,13 @@ def _work_out(connection: Connection, source: str, limit: int | None, now: int, 
     if anew or state is None or state["basis"] != _basis(connection, source, limit, state["offer"]):
         first = _first_day(connection, source)
     else:
-        first = min(state["until"] - LATE_MS, _oldest_since(connection, source, state["sweep"]), now - LATE_MS) // DAY_MS
+        first = min(state["until"] - LATE_S, _oldest_since(connection, source, state["sweep"]), now - LATE_S) // DAY_S
     first = max(first, pruned_before(connection))
-    last = min(first + SPAN_DAYS - 1, now // DAY_MS)
+    last = min(first + SPAN_DAYS - 1, now // DAY_S)
     figures = source_days(connection, source, limit, first, last, now)
     newest = connection.scalar(select(func.max(OFFER.c.id)).where(OFFER.c.source == source)) or 0
     sweep = connection.scalar(select(func.max(SWEEP.c.id)).where(SWEEP.c.source == source)) or 0
-    after = {"until": min(now, (last + 1) * DAY_MS), "sweep": sweep, "offer": newest, "basis": _basis(connection, source, limit, newest)}
+    after = {"until": min(now, (last + 1) * DAY_S), "sweep": sweep, "offer": newest, "basis": _basis(connection, source, limit, newest)}
     return _Work(first, last, after["until"] == now, figures, state, after)
 
 
@@ -150,7 +150,7 @@ def _basis(connection: Connection, source: str, limit: int | None, newest_offer:
 
 
 def _oldest_since(connection: Connection, source: str, sweep: int) -> int:
-    """The earliest moment of the sweeps stored after that one, in ms."""
+    """The earliest moment of the sweeps stored after that one, in s."""
     found = connection.scalar(select(func.min(SWEEP.c.at)).where(SWEEP.c.source == source, SWEEP.c.id > sweep))
     return 2**62 if found is None else int(found)
 
@@ -158,7 +158,7 @@ def _oldest_since(connection: Connection, source: str, sweep: int) -> int:
 def _first_day(connection: Connection, source: str) -> int:
     mine = select(OFFER.c.id).where(OFFER.c.source == source)
     found = connection.scalar(select(func.min(OFFER_POINT.c.at)).where(OFFER_POINT.c.offer_id.in_(mine)))
-    return 0 if found is None else int(found) // DAY_MS
+    return 0 if found is None else int(found) // DAY_S
 
 
 def _store(connection: Connection, source: str, figures: Mapping[tuple[Group, int], Figures]) -> int:
@@ -196,7 +196,7 @@ def _models(connection: Connection, sources: Mapping[str, Source], now: int, reb
     until = None if rebuild else connection.scalar(select(STATE.c.until).where(STATE.c.source == MODELS))
     written = 0
     for subject in subjects(connection):
-        first = first_decision(connection, subject) if until is None else min(until, now) // DAY_MS - 1
+        first = first_decision(connection, subject) if until is None else min(until, now) // DAY_S - 1
         written += _model(connection, sources, subject, max(first, pruned_before(connection)), now)
     _note(connection, MODELS, {"until": now, "sweep": 0, "offer": 0, "basis": ""})
     return written
@@ -205,7 +205,7 @@ def _models(connection: Connection, sources: Mapping[str, Source], now: int, reb
 def _model(connection: Connection, sources: Mapping[str, Source], subject: Subject, first: int, now: int) -> int:
     of = (MODEL.c[name] == value for name, value in zip(("model", "workload", "policy"), subject, strict=True))
     connection.execute(delete(MODEL).where(*of, MODEL.c.day >= first))
-    rows = model_days(connection, sources, subject, first, now // DAY_MS, now)
+    rows = model_days(connection, sources, subject, first, now // DAY_S, now)
     if rows:
         connection.execute(insert(MODEL), rows)
     return len(rows)

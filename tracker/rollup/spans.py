@@ -1,4 +1,4 @@
-"""Spans of time in ms: lists of [from, to), ascending and apart. And the median of prices by the time they held."""
+"""Spans of time in s: lists of [from, to), ascending and apart. And the median of prices by the time they held."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 Span = tuple[int, int]
 
-DAY_MS = 86_400_000
+DAY_S = 86_400
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
@@ -34,17 +34,17 @@ def without(spans: Iterable[Span], gaps: Iterable[Span]) -> list[Span]:
 
 
 def by_day(spans: Iterable[Span]) -> Iterator[tuple[int, int]]:
-    """(day since 1970, ms of it) of each piece."""
+    """(day since 1970, s of it) of each piece."""
     for start, end in spans:
         while start < end:
-            day = start // DAY_MS
-            stop = min(end, (day + 1) * DAY_MS)
+            day = start // DAY_S
+            stop = min(end, (day + 1) * DAY_S)
             yield day, stop - start
             start = stop
 
 
 def lower_median(held: Mapping[int, int]) -> int:
-    """The lowest price that half of the time was not above: one that was really asked, never a mean of two. price -> ms."""
+    """The lowest price that half of the time was not above: one that was really asked, never a mean of two. price -> s."""
     total, passed = sum(held.values()), 0
     for price in sorted(held):
         passed += held[price]

@@ -15,7 +15,8 @@ from tracker.moments import since as since_when
 from tracker.moments import span
 from tracker.plain import as_json
 from tracker.price_history import PRICES, price_history
-from tracker.timeline import TICK, changes, safe_cursor, steps
+from tracker.rows import TICK
+from tracker.timeline import changes, safe_cursor, steps
 from tracker.web.past import Budget, asked_moment, checked
 from tracker.world import World
 
