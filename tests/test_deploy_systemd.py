@@ -120,8 +120,8 @@ def test_a_daemon_without_its_web_server_is_not_alive(still_daemon: Daemon) -> N
 
 def test_a_daemon_that_recomputes_no_more_is_not_alive(still_daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     serving = threading.Event()
-    still_daemon._web = threading.Thread(target=serving.wait, daemon=True)
-    still_daemon._web.start()
+    still_daemon.serving._web = threading.Thread(target=serving.wait, daemon=True)
+    still_daemon.serving._web.start()
     assert still_daemon.pulse().alive
     assert re.fullmatch(r"\d+ sources, \d+ stale; answers of \d\d:\d\d:\d\d UTC", still_daemon.pulse().status)
     later = monotonic() + STUCK_S + 1

@@ -65,8 +65,8 @@ def imported(*words: str) -> set[str]:
 
 def test_run_loads_no_other_command_and_no_scraper() -> None:
     found = imported("run")
-    assert "tracker.cli.daemon" in found
-    others = {f"tracker.cli.{module}" for module in COMMANDS.values()} - {"tracker.cli.daemon"}
+    assert "tracker.cli.run" in found
+    others = {f"tracker.cli.{module}" for module in COMMANDS.values()} - {"tracker.cli.run"}
     heavy = {"bs4", "alembic", "apprise", "pyarrow", "psycopg", "currency_converter"}
     rooms = {"tracker.history.load", "tracker.exports.tables", "tracker.finance.report", "tracker.rederive", "tracker.alerting.backtest"}
     assert found & (others | heavy | rooms) == set()

@@ -19,13 +19,13 @@ from upstream import Upstream
 from scrapers.http import HostGate, SourceLimits, open_client
 from tracker.book import Book, read_book
 from tracker.collect import Collector, collect_source
-from tracker.daemon import WORKERS
 from tracker.database import reading
 from tracker.opening import open_book
 from tracker.paths import config_dir
 from tracker.precedence import preferred_offers
 from tracker.stated import with_overrides
 from tracker.store import SweepReport
+from tracker.turns import WORKERS
 from tracker.world import load_world
 
 pytestmark = pytest.mark.loopback

@@ -31,7 +31,7 @@ from tracker.alerting.picture import Picture
 from tracker.alerting.routes import Email
 from tracker.pictures import drawing
 from tracker.recompute import recompute
-from tracker.web.app import make_app
+from tracker.web.front import make_front
 
 PUBLIC = '\n[web]\npublic_url = "https://prices.example"\n'
 DIGEST = '[rules.drop]\nkind = "price_drop"\ngpus = ["test-80", "test-141"]\npercent = 10\nsweeps = 1\n[delivery]\nbundle_above = 1\n'
@@ -153,7 +153,7 @@ def get(watch: Watch, path: str) -> httpx.Response:
         snapshot = recompute(watch.db, watch.world, watch.sizer, watch.at)
 
     async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(make_app(Served()))  # type: ignore[arg-type]
+        transport = httpx.ASGITransport(make_front(Served()))  # type: ignore[arg-type]
         async with httpx.AsyncClient(transport=transport, base_url="http://breakeven.test") as client:
             return await client.get(path)
 

@@ -30,7 +30,7 @@ from tracker.questions import default_question, tracked
 from tracker.recompute import Sizer, recompute
 from tracker.rollup.run import MODEL, roll_up
 from tracker.snapshot import Snapshot
-from tracker.web.app import make_app
+from tracker.web.front import make_front
 from tracker.world import World, load_world
 
 D = Decimal
@@ -210,7 +210,7 @@ def served(book: Engine, world: World) -> Served:
 
 def get(served: Served, path: str) -> httpx.Response:
     async def ask() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(make_app(served)), base_url="http://breakeven.test") as client:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(make_front(served)), base_url="http://breakeven.test") as client:
             return await client.get(path)
 
     return asyncio.run(ask())

@@ -29,7 +29,7 @@ from tracker.present import age
 from tracker.recompute import Sizer, recompute
 from tracker.snapshot import Snapshot
 from tracker.web import scrape
-from tracker.web.app import make_app
+from tracker.web.front import make_front
 from tracker.world import World
 
 NOW = T0 + timedelta(hours=1)
@@ -62,7 +62,7 @@ def get(served: Served, path: str, method: str = "GET", **headers: str) -> httpx
     """An answer of the application, as a client over the network would have it."""
 
     async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(make_app(served))
+        transport = httpx.ASGITransport(make_front(served))
         async with httpx.AsyncClient(transport=transport, base_url="http://breakeven.test") as client:
             return await client.request(method, path, headers=headers)
 
@@ -131,7 +131,7 @@ def test_an_empty_book_is_a_page_too(db: Engine, world: World) -> None:
 
 
 def test_the_page_is_of_the_snapshot_of_the_moment(served: Served) -> None:
-    app = make_app(served)
+    app = make_front(served)
 
     async def twice() -> list[str]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://breakeven.test") as client:
@@ -227,7 +227,7 @@ def test_a_snapshot_is_written_once_and_a_new_one_is_seen_at_once(served: Served
     """However many ask for it, in whatever form, and all at the same time."""
     written = []
     monkeypatch.setattr(scrape, "families", lambda snapshot: written.append(snapshot) or families(snapshot))
-    app = make_app(served)
+    app = make_front(served)
 
     async def ask(count: int) -> list[httpx.Response]:
         transport = httpx.ASGITransport(app)

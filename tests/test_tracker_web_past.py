@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI, HTTPException
+from fastapi import HTTPException
 from small_world import T0, fill, offer, rate, sweep
 from sqlalchemy import Engine
 
@@ -24,8 +24,9 @@ from tracker.faults import Trouble
 from tracker.recompute import Sizer, recompute
 from tracker.rows import to_s
 from tracker.snapshot import Snapshot
-from tracker.web.app import make_app
+from tracker.web.front import make_front
 from tracker.web.past import AT_ONCE, KEPT, WAITING, Budget, Past
+from tracker.web.scrape import App
 from tracker.world import World
 
 NOW = T0 + timedelta(hours=6)
@@ -46,15 +47,15 @@ class Served:
 
 
 @pytest.fixture
-def app(db: Engine, world: World) -> FastAPI:
+def app(db: Engine, world: World) -> App:
     """``fill`` at noon; at two in the afternoon the large GPU costs $9 instead of $2.30 and the API half of what it did."""
     fill(db)
     sweep(db, "rents", T0 + timedelta(hours=2), offer("9.00"), offer("3.00", sku="80x2", gpu="test-80", gpu_count=2))
     sweep(db, "tokens", T0 + timedelta(hours=2), rate(input="1", cache_read="0.1", output="5"))
-    return make_app(Served(world, db, recompute(db, world, Sizer(world), NOW)))
+    return make_front(Served(world, db, recompute(db, world, Sizer(world), NOW)))
 
 
-def get(app: FastAPI, *paths: str) -> list[httpx.Response]:
+def get(app: App, *paths: str) -> list[httpx.Response]:
     """Answers in turn, as a client over the network would have them."""
 
     async def ask() -> list[httpx.Response]:
@@ -64,14 +65,14 @@ def get(app: FastAPI, *paths: str) -> list[httpx.Response]:
     return asyncio.run(ask())
 
 
-def body(app: FastAPI, path: str) -> Any:
+def body(app: App, path: str) -> Any:
     """An answer's JSON, with money as strings."""
     (answer,) = get(app, path)
     assert answer.status_code == 200, answer.text
     return json.loads(answer.text)
 
 
-def test_a_model_is_answered_as_it_was_known_then(app: FastAPI) -> None:
+def test_a_model_is_answered_as_it_was_known_then(app: App) -> None:
     """2.30 x 730 = $1,679 against $9,200 at noon (``fill``); later two test-80 at $3.00 win and the API is at half price."""
     then, now = body(app, f"/api/v1/models/large-60b?at={THEN}"), body(app, "/api/v1/models/large-60b")
     assert (then["at"], then["setup"]["usd_per_hour"], then["rate"]["usd_per_mtok"]) == ("2026-11-02T13:00:00Z", "2.3", "1.15")
@@ -80,13 +81,13 @@ def test_a_model_is_answered_as_it_was_known_then(app: FastAPI) -> None:
 
 
 @pytest.mark.parametrize("path", ROUTES)
-def test_every_route_answers_as_of_then(app: FastAPI, path: str) -> None:
+def test_every_route_answers_as_of_then(app: App, path: str) -> None:
     then, early = body(app, f"{path}?at={THEN}"), body(app, f"{path}?at=2026-11-02T12:30Z")
     assert (then["at"], early["at"]) == ("2026-11-02T13:00:00Z", "2026-11-02T12:30:00Z")
     assert then != body(app, path)
 
 
-def test_offers_rates_and_sources_are_those_of_then(app: FastAPI) -> None:
+def test_offers_rates_and_sources_are_those_of_then(app: App) -> None:
     found = body(app, f"/api/v1/offers?gpu=test-141&at={THEN}")["offers"]
     assert {o["usd_per_hour"] for o in found if o["sku"] == "141x1" and o["tier"] == "on_demand" and o["trust"] == "datacenter"} == {"2.3"}
     found = body(app, f"/api/v1/rates?model=large-60b&provider=vendor&at={THEN}")["rates"]
@@ -104,16 +105,16 @@ def test_offers_rates_and_sources_are_those_of_then(app: FastAPI) -> None:
         ("0001-01-01T00:00%2B14:00", "at '0001-01-01T00:00+14:00' is no time; write 2026-10-16 or 2026-10-16T12:00Z"),
     ],
 )
-def test_a_time_that_cannot_be_is_refused_in_one_line(app: FastAPI, path: str, at: str, why: str) -> None:
+def test_a_time_that_cannot_be_is_refused_in_one_line(app: App, path: str, at: str, why: str) -> None:
     (answer,) = get(app, f"{path}?at={at}")
     assert (answer.status_code, answer.headers["content-type"], answer.json()) == (400, "application/json", {"detail": why})
 
 
-def test_now_itself_is_no_future(app: FastAPI) -> None:
+def test_now_itself_is_no_future(app: App) -> None:
     assert body(app, "/api/v1/models?at=2026-11-02T18:00Z")["models"] == body(app, "/api/v1/models")["models"]
 
 
-def test_the_page_says_whose_moment_it_shows_and_the_way_back(app: FastAPI) -> None:
+def test_the_page_says_whose_moment_it_shows_and_the_way_back(app: App) -> None:
     then, now = (answer.text for answer in get(app, f"/?at={THEN}", "/"))
     banner = re.search(r'<p class="past" role="status">(.*?)</p>', then, re.DOTALL)
     assert banner is not None
@@ -128,7 +129,7 @@ def test_the_page_says_whose_moment_it_shows_and_the_way_back(app: FastAPI) -> N
     assert not re.search(r'href="/api/[^"]*\?', now)
 
 
-def test_the_form_asks_the_page_itself(app: FastAPI) -> None:
+def test_the_form_asks_the_page_itself(app: App) -> None:
     (page,) = get(app, "/")
     assert '<form method="get" action="/">' in page.text
     assert 'value="2026-11-02T18:00"' in page.text
@@ -140,13 +141,13 @@ def test_before_the_book_began_imported_history_answers_and_says_so(db: Engine, 
     sweep(db, "rents", T0, offer("2.30"))
     day = to_s(T0 - timedelta(days=10))
     import_dated(db, [Dated(offer("2.00", provider="old"), "price-page", day, day, None)], T0 + timedelta(hours=1))
-    app = make_app(Served(world, db, recompute(db, world, Sizer(world), NOW)))
+    app = make_front(Served(world, db, recompute(db, world, Sizer(world), NOW)))
     found = body(app, "/api/v1/offers?at=2026-10-25")
     assert ([o["usd_per_hour"] for o in found["offers"]], found["known"]) == (["2"], "2026-11-02T13:00:00Z")
     assert "The book began later: this is imported history, as known at 2026-11-02 13:00 UTC." in get(app, "/?at=2026-10-25")[0].text
 
 
-def test_alerts_are_those_that_were_active_then(db: Engine, app: FastAPI) -> None:
+def test_alerts_are_those_that_were_active_then(db: Engine, app: App) -> None:
     """One fired at 13:00 and was over at 15:00; one fired at 14:00 and was acknowledged at 15:30; one is active."""
     moments = [(1, {"over_at": T0 + timedelta(hours=3)}), (2, {"acked_at": T0 + timedelta(hours=3.5)}), (4, {})]
     with db.begin() as connection:
@@ -165,7 +166,7 @@ def test_alerts_are_those_that_were_active_then(db: Engine, app: FastAPI) -> Non
 # --- the feed and the histories -------------------------------------------------------------------------------------------------
 
 
-def test_the_feed_goes_on_from_its_cursor_and_ends_at_the_moment_asked(app: FastAPI) -> None:
+def test_the_feed_goes_on_from_its_cursor_and_ends_at_the_moment_asked(app: App) -> None:
     found = body(app, "/api/v1/changes?since=2026-11-02T13:00Z")
     rents = [c for c in found["changes"] if c["what"] == "offer" and c["kind"] == "changed"]
     assert [(c["old"], c["new"], c["percent"], c["source"]) for c in rents] == [
@@ -176,7 +177,7 @@ def test_the_feed_goes_on_from_its_cursor_and_ends_at_the_moment_asked(app: Fast
     assert body(app, f"/api/v1/changes?since=2026-11-02T13:00Z&at={THEN}")["changes"] == []
 
 
-def test_pages_of_the_feed_add_up(app: FastAPI) -> None:
+def test_pages_of_the_feed_add_up(app: App) -> None:
     whole = body(app, "/api/v1/changes?since=2026-11-01")["changes"]
     read: list[Any] = []
     cursor = ""
@@ -191,7 +192,7 @@ def test_changes_of_the_last_minute_come_again_with_the_cursor(db: Engine, world
     """A sweep that ended a moment before the newest one may not be in the book yet: its changes must not be passed over."""
     sweep(db, "rents", T0, offer("2.30"))
     sweep(db, "rents", NOW - timedelta(seconds=20), offer("2.40"))
-    app = make_app(Served(world, db, recompute(db, world, Sizer(world), NOW)))
+    app = make_front(Served(world, db, recompute(db, world, Sizer(world), NOW)))
     first = body(app, "/api/v1/changes?since=1d")
     assert len(first["changes"]) == 2
     assert first["next"] == first["changes"][0]["event"]
@@ -220,25 +221,25 @@ def test_changes_of_the_last_minute_come_again_with_the_cursor(db: Engine, world
         ("/api/v1/history/gpu/test-141?step=0d", 400, "no length of time"),
     ],
 )
-def test_what_makes_no_sense_is_refused(app: FastAPI, path: str, status: int, why: str) -> None:
+def test_what_makes_no_sense_is_refused(app: App, path: str, status: int, why: str) -> None:
     (answer,) = get(app, path)
     assert answer.status_code == status
     assert re.search(why, json.dumps(answer.json()))
 
 
-def test_a_gpu_over_time(app: FastAPI) -> None:
+def test_a_gpu_over_time(app: App) -> None:
     found = body(app, "/api/v1/history/gpu/test-141?since=2026-11-02T12:00Z&until=2026-11-02T16:00Z&step=1h")["history"]
     shown = {row["at"]: (row["usd_per_gpu_hour"], row["seen_at"]) for row in found if row["tier"] == "on_demand"}
     noon, two = "2026-11-02T12:00:00Z", "2026-11-02T14:00:00Z"
     assert shown == {noon: ("2.3", noon), "2026-11-02T13:00:00Z": ("2.3", noon), two: ("9", two), "2026-11-02T15:00:00Z": ("9", two)}
 
 
-def test_a_step_beyond_the_calendar_is_one_step(app: FastAPI) -> None:
+def test_a_step_beyond_the_calendar_is_one_step(app: App) -> None:
     found = body(app, "/api/v1/history/gpu/test-141?since=2026-11-02T12:00Z&until=2026-11-02T16:00Z&step=999999w")["history"]
     assert {row["at"] for row in found} == {"2026-11-02T12:00:00Z"}
 
 
-def test_an_offer_and_a_rate_over_time(app: FastAPI) -> None:
+def test_an_offer_and_a_rate_over_time(app: App) -> None:
     offers = body(app, "/api/v1/history/offer/80x2?since=2026-11-02T13:00Z&until=2026-11-02T15:00Z&step=1h")["history"]
     assert [(row["usd_per_hour"], row["seen_at"][11:16]) for row in offers] == [("3", "12:00"), ("3", "14:00")]
     # 20 is for long prompts: missed once by the later sweep, which ends nothing
@@ -343,11 +344,11 @@ def test_few_wait_and_the_others_are_told_at_once(asked: tuple[Past, Clock, list
 
 
 @pytest.mark.parametrize("path", ["/api/v1/changes?since=7d", "/api/v1/history/gpu/test-141?since=2026-11-01&until=2026-11-02&step=6h"])
-def test_the_feed_and_histories_cost_too(app: FastAPI, path: str) -> None:
+def test_the_feed_and_histories_cost_too(app: App, path: str) -> None:
     assert {answer.status_code for answer in get(app, *[path] * (AT_ONCE + 2))} == {200, 429}
 
 
-def test_refusals_are_plain_json_over_http(app: FastAPI) -> None:
+def test_refusals_are_plain_json_over_http(app: App) -> None:
     answers = get(app, *(f"/api/v1/models?at=2026-11-02T12:{number:02}Z" for number in range(AT_ONCE + 1)))
     assert [answer.status_code for answer in answers] == [200] * AT_ONCE + [429]
     assert re.fullmatch(r"too many questions about the past at once; ask again in \d+ s", answers[-1].json()["detail"])

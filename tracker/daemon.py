@@ -1,19 +1,15 @@
-"""The composition root: opens the book, schedules the sources, recomputes, serves, and stops cleanly."""
+"""The composition root: schedules the sources, recomputes, judges alerts behind what is served, and stops cleanly."""
 
 from __future__ import annotations
 
 import logging
 import random
-import signal
-import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from time import monotonic
-from types import FrameType
 
-import uvicorn
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -29,20 +25,18 @@ from tracker.collect import Collector, describe
 from tracker.config import Source
 from tracker.database import writing
 from tracker.decisions import keep_decisions
-from tracker.errors import BreakevenError
-from tracker.faults import CLOCK, READS, Trouble
+from tracker.faults import CLOCK, READS
 from tracker.health import off_reason
 from tracker.leases import ClockWrong, start_alone
 from tracker.listen import Listener
 from tracker.maintenance.upkeep import schedule_upkeep
 from tracker.metrics.vitals import Watcher
 from tracker.now import utc_now
-from tracker.recompute import Sizer
 from tracker.rows import to_s
+from tracker.serving import Serving, say
 from tracker.snapshot import Snapshot
 from tracker.systemd import STUCK_S, Pulse
-from tracker.turns import Turns, sweep_in_turn
-from tracker.web.app import make_app
+from tracker.turns import WORKERS, Turns, sweep_in_turn
 from tracker.world import World
 
 log = logging.getLogger("breakeven")
@@ -53,51 +47,24 @@ RETRY_S = 15.0  # until the next look at a source after the database failed
 RENEWALS = 3  # of a lease while it lasts
 CLOCK_S = 5.0  # between two looks at the clock
 STOP_WITHIN_S = 8  # for sweeps in flight; the supervisor's limit is 10
-WORKERS = 40  # as many as there are sources: a sweep mostly waits, for its turn at a host or for an answer
-
-
-class PortTaken(BreakevenError):
-    """Somebody else listens there."""
-
-
-def say(line: str) -> None:
-    """One line for whoever watches."""
-    print(line, flush=True)
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A bound socket; PortTaken, in one line, where that cannot be."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # said aloud, or asyncio leaves Nagle's algorithm on: 40 ms
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((host, port))
-    except OSError as error:
-        bound.close()
-        raise PortTaken(
-            f"cannot listen on {host} port {port}: {error.strerror}; choose another with --port or [web] port in tracker.toml"
-        ) from error
-    bound.listen(128)
-    return bound
 
 
 class Daemon:
-    """Owns the current snapshot, the scheduler and the web server of one process."""
+    """Owns the scheduler of one process, and keeps the snapshot that is served up to date."""
 
-    def __init__(self, world: World, db: Engine, *, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, world: World, db: Engine, *, now: Callable[[], datetime] = utc_now, serving: Serving | None = None) -> None:
         self.world = world
         self.db = db
         self.now = now
-        self.started_at = now()
-        self.stop = threading.Event()
+        self.serving = serving or Serving(world, db, now=now)
+        self.stop = self.serving.stop
         self._recomputing = threading.Lock()
-        self.alerts = AlertDesk(db=db, world=world, started_at=self.started_at, outbox=outbox_of(db, world, now))
-        self.trouble = Trouble(say=say)
+        self.alerts = AlertDesk(db=db, world=world, started_at=self.serving.started_at, outbox=outbox_of(db, world, now))
+        self.trouble = self.serving.trouble
         self.collector = Collector(world=world, db=db, now=now, gate=HostGate(monotonic=monotonic), stop=self.stop, trouble=self.trouble)
         self.turns = Turns(db=db, now=now, lease_s=world.settings.database.lease_s)
-        self.sizer = Sizer(world)
         # the newest sweep that alerts were judged on, and the last one before the clock was set ahead
-        self._last_sweep, self._snapshot = latest(db, world, self.sizer, now())
+        self._last_sweep = self.serving.newest_sweep
         self._ahead_since: int | None = None
         self._executors = {"default": ThreadPoolExecutor(WORKERS), "clock": ThreadPoolExecutor(2)}
         self.scheduler = BackgroundScheduler(
@@ -107,14 +74,12 @@ class Daemon:
         )
         self._watcher = Watcher(db, self.scheduler, self.trouble, self.alerts.outbox.names)
         self._listener = Listener(db, self.turns.owner, self.refresh, self.stop, say)
-        self._server: uvicorn.Server | None = None
-        self._web: threading.Thread | None = None
         self._beat = monotonic()
 
     @property
     def snapshot(self) -> Snapshot:
         """The current results; swapped whole, never changed."""
-        return self._snapshot
+        return self.serving.snapshot
 
     def refresh(self) -> None:
         """Work everything out again and swap the snapshot; alerts are judged on what was collected, here or by another process.
@@ -122,18 +87,18 @@ class Daemon:
         Where the database fails, the last book goes on ageing, so that nothing old looks fresh.
         """
         with self._recomputing:
-            now, found = self.now(), self._snapshot
+            now, found, sizer = self.now(), self.snapshot, self.serving.sizer
             try:
-                newest, found = latest(self.db, self.world, self.sizer, now)
+                newest, found = latest(self.db, self.world, sizer, now)
                 keep_decisions(self.db, self.world.config.sources, found, newest)
                 self.alerts.judge(found)
                 self.trouble.over(*((*READS, "full", "read-only") if newest > self._last_sweep else READS))
                 self._last_sweep = newest
             except SQLAlchemyError as error:
                 self.trouble.met(error)
-                found = aged(found, self.world, self.sizer, now)
+                found = aged(found, self.world, sizer, now)
             finally:
-                self._snapshot = self._watcher.on(found)
+                self.serving.snapshot = self._watcher.on(found)
                 self._beat = monotonic()  # a recompute that fails is no hang: the database may be back for the next
 
     def run_source(self, source: Source) -> None:
@@ -207,33 +172,22 @@ class Daemon:
         for job in self.scheduler.get_jobs():
             self._look_again(job.id, 0)
 
-    def serve(self, bound: socket.socket) -> threading.Thread:
-        """Serve page, API and metrics on a bound socket, in a thread of its own."""
-        server = uvicorn.Server(
-            uvicorn.Config(make_app(self), log_config=None, access_log=False, timeout_graceful_shutdown=2, lifespan="off")
-        )
-        self._server = server
-        self._web = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="web", daemon=True)
-        self._web.start()
-        return self._web
-
     def pulse(self) -> Pulse:
         """Whether the server runs and the scheduler still gets to recompute, for a supervisor."""
-        if self._web is None or not self._web.is_alive():
+        if not self.serving.alive:
             return Pulse(alive=False, status="the web server has ended")
         if monotonic() - self._beat > STUCK_S:
             return Pulse(alive=False, status=f"no recompute for {STUCK_S} s: stuck")
-        on = [source for source in self._snapshot.sources if source.enabled]
+        on = [source for source in self.snapshot.sources if source.enabled]
         stale = sum(source.stale for source in on)
-        return Pulse(alive=True, status=f"{len(on)} sources, {stale} stale; answers of {self._snapshot.at:%H:%M:%S} UTC")
+        return Pulse(alive=True, status=f"{len(on)} sources, {stale} stale; answers of {self.snapshot.at:%H:%M:%S} UTC")
 
     def close(self) -> bool:
         """Stop sweeps and server; False when a sweep did not end in time."""
         self.stop.set()
         if self.scheduler.running:
             self.scheduler.pause()
-        if self._server is not None:
-            self._server.should_exit = True
+        self.serving.close()
         waiter = threading.Thread(target=self._finish, daemon=True)
         if self.scheduler.running:
             waiter.start()
@@ -246,16 +200,3 @@ class Daemon:
         self.scheduler.shutdown(wait=False)
         for executor in self._executors.values():
             executor.shutdown(wait=True)
-
-
-def stop_on_signals(stop: threading.Event) -> None:
-    """SIGINT and SIGTERM ask to stop; a second one aborts at once."""
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, handle)

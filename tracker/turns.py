@@ -19,6 +19,7 @@ from tracker.health import off_reason
 from tracker.leases import Lease, LeaseLost, NotYet, Terms, claim, give_back, owner_name, renew
 from tracker.store import SweepReport
 
+WORKERS = 40  # as many as there are sources: a sweep mostly waits, for its turn at a host or for an answer
 JITTER_SHARE = 0.1  # of a source's interval, so that sources and replicas do not march in step
 
 

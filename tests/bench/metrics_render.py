@@ -34,7 +34,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from engine.rates import TOKEN_KINDS, TokenPrices, TokenRate  # noqa: E402
 from tracker.book import Book, Listed  # noqa: E402
-from tracker.daemon import listen  # noqa: E402
 from tracker.database import open_database  # noqa: E402
 from tracker.entry_values import NO_OFFERS, rates_of  # noqa: E402
 from tracker.exchange import Exchange  # noqa: E402
@@ -42,8 +41,9 @@ from tracker.faults import Trouble  # noqa: E402
 from tracker.metrics.exposition import Renderer, assemble  # noqa: E402
 from tracker.metrics.families import families  # noqa: E402
 from tracker.paths import config_dir  # noqa: E402
+from tracker.serving import listen  # noqa: E402
 from tracker.snapshot import Snapshot  # noqa: E402
-from tracker.web.app import make_app  # noqa: E402
+from tracker.web.front import make_front  # noqa: E402
 from tracker.world import load_world  # noqa: E402
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
@@ -151,7 +151,7 @@ def ours(series: int, ready: Any) -> None:
 
     bound = listen("127.0.0.1", 0)
     ready.send(bound.getsockname()[1])
-    uvicorn.Server(uvicorn.Config(make_app(Served()), log_config=None, access_log=False, lifespan="off")).run(sockets=[bound])  # type: ignore[arg-type]
+    uvicorn.Server(uvicorn.Config(make_front(Served()), log_config=None, access_log=False, lifespan="off")).run(sockets=[bound])  # type: ignore[arg-type]
 
 
 class served:

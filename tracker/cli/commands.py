@@ -11,10 +11,10 @@ from typer.main import get_group
 
 # In the order of --help. A module says what its commands are (``add_to``); a test holds both equal.
 COMMANDS = {
-    "run": "daemon",
-    "collect": "daemon",
-    "sources": "daemon",
-    "check": "daemon",
+    "run": "run",
+    "collect": "collecting",
+    "sources": "collecting",
+    "check": "collecting",
     "cheapest": "answers",
     "breakeven": "answers",
     "offers": "answers",

@@ -6,13 +6,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 from sqlalchemy import Engine
 
 from tracker.asof import as_known
@@ -25,6 +21,9 @@ from tracker.opening import open_book
 from tracker.paths import config_dir, data_dir, user_config_dir
 from tracker.plain import as_json
 from tracker.world import World, load_world
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PIPED_WIDTH = 200  # a table that is not read on a terminal must not wrap at 80 columns
 
@@ -45,12 +44,13 @@ def world() -> World:
     return load_world(config_dir(), user_config_dir())
 
 
-def session(*, writes: bool = False, only_now: bool = False) -> Session:
+def session(read: World | None = None, *, writes: bool = False, only_now: bool = False) -> Session:
     """Configuration, book, and the time --at names; the book is made, with the embedded prices in it, if there is none yet.
 
-    A command that ``writes`` does so now, and one that looks ``only_now`` keeps no history: both refuse --at.
+    ``read`` is the configuration where it has been read. A command that ``writes`` does so now, and one that
+    looks ``only_now`` keeps no history: both refuse --at.
     """
-    found, now, at = world(), utc_now(), asked_at()
+    found, now, at = read or world(), utc_now(), asked_at()
     if at and writes:
         raise BreakevenError("--at is for looking back; this command changes the book, and can do so only now")
     if at and only_now:
@@ -77,6 +77,10 @@ def print_json(value: Any) -> None:
 
 def print_table(header: Sequence[str], lines: Iterable[Sequence[str]], *, title: str = "", numbers: Sequence[int] = ()) -> None:
     """A table; scraped strings are printed as they are, without markup."""
+    from rich import box  # here, and below: the daemon serves before it prints anything
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for place, name in enumerate(header):
         table.add_column(Text(name), justify="right" if place in numbers else "left", overflow="fold")
@@ -87,10 +91,14 @@ def print_table(header: Sequence[str], lines: Iterable[Sequence[str]], *, title:
 
 def say(line: str) -> None:
     """One line of text, without markup."""
+    from rich.text import Text
+
     console().print(Text(line), soft_wrap=True)
 
 
 def console() -> Console:
     """Standard output: as wide as the terminal, wide where there is none."""
+    from rich.console import Console
+
     found = Console(highlight=False)
     return found if found.is_terminal else Console(highlight=False, width=PIPED_WIDTH)

@@ -1,23 +1,21 @@
-"""HTTP: reads the current snapshot and nothing else; ``/readyz`` alone asks the database."""
+"""Pages and the JSON API: they read the current snapshot and nothing else; ``/readyz`` alone asks the database."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
-from sqlalchemy import Engine
 
 from tracker.alerting.decisions import active_alerts
 from tracker.book import Listed
 from tracker.database import reading
 from tracker.errors import UnknownName
-from tracker.faults import Trouble
 from tracker.offer_search import OfferSearch
 from tracker.plain import as_json, plain
 from tracker.present import HEADER, rows, source_line
@@ -26,35 +24,17 @@ from tracker.readiness import not_ready
 from tracker.snapshot import ActiveAlert, ModelAnswer, Snapshot
 from tracker.web import pictures, series
 from tracker.web.asked import asked, question_facts
+from tracker.web.front import HEADERS, Served
 from tracker.web.past import Past, asked_moment
-from tracker.web.scrape import ScrapeFirst, Scrapes
-from tracker.world import World
 
-CSP = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-HEADERS = {"Content-Security-Policy": CSP, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 SnapshotAt = Callable[[str], Snapshot]  # what ``?at=`` names; the current one where it is empty
 STYLE = Path(__file__).parent / "style.css"
 
 
-class Served(Protocol):
-    """What the web needs of the daemon."""
-
-    world: World
-    db: Engine
-    trouble: Trouble
-
-    now: Callable[[], datetime]
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The current results."""
-
-
 def make_app(served: Served) -> FastAPI:
-    """The application over a running daemon."""
+    """The pages over a running daemon; they stand behind ``tracker.web.front``."""
     app = FastAPI(title="breakeven", docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json")
     app.middleware("http")(_secured)
-    app.add_middleware(ScrapeFirst, scrapes=Scrapes(lambda: served.snapshot), headers=HEADERS)
     past = Past(served.world, served.db, served.now)
 
     def seen(at: str) -> Snapshot:
@@ -76,10 +56,6 @@ async def _secured(request: Request, call_next: Callable[[Request], Awaitable[Re
 
 
 def _operations(app: FastAPI, served: Served) -> None:
-    @app.get("/healthz", include_in_schema=False)
-    async def healthz() -> PlainTextResponse:  # on no thread that others could hold
-        return PlainTextResponse("ok\n")
-
     @app.get("/readyz", include_in_schema=False)
     def readyz() -> Response:
         if reason := not_ready(served.db, served.snapshot.at, served.trouble):

@@ -56,8 +56,7 @@ class ScrapeFirst:
     def __init__(self, app: App, scrapes: Scrapes, headers: Mapping[str, str]) -> None:
         self._app = app
         self._scrapes = scrapes
-        more = {**headers, "Vary": "Accept, Accept-Encoding", "Cache-Control": "no-store"}
-        self._headers = [(name.lower().encode(), value.encode()) for name, value in more.items()]
+        self._headers = {**headers, "Vary": "Accept, Accept-Encoding", "Cache-Control": "no-store"}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or hand on."""
@@ -66,19 +65,23 @@ class ScrapeFirst:
         elif scope["method"] in ("GET", "HEAD"):
             await self._answer(scope, send)
         else:
-            await send({"type": "http.response.start", "status": 405, "headers": [*self._headers, (b"allow", b"GET, HEAD")]})
-            await send({"type": "http.response.body", "body": b""})
+            await answer_bytes(scope, send, 405, self._headers | {"Allow": "GET, HEAD"}, b"")
 
     async def _answer(self, scope: Scope, send: Send) -> None:
         answer = negotiate(_header(scope, b"accept"), _header(scope, b"accept-encoding"))
         body = self._scrapes.ready(answer)
         if body is None:
             body = await asyncio.to_thread(self._scrapes.body, answer)
-        headers = [*self._headers, (b"content-type", answer.content_type.encode()), (b"content-length", str(len(body)).encode())]
-        if answer.gzip:
-            headers.append((b"content-encoding", b"gzip"))
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        more = {"Content-Type": answer.content_type} | ({"Content-Encoding": "gzip"} if answer.gzip else {})
+        await answer_bytes(scope, send, 200, self._headers | more, body)
+
+
+async def answer_bytes(scope: Scope, send: Send, status: int, headers: Mapping[str, str], body: bytes) -> None:
+    """Send a whole answer; of HEAD its head."""
+    written = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    written.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": written})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
 
 def _header(scope: Scope, wanted: bytes) -> str:

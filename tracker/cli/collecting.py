@@ -1,10 +1,7 @@
-"""``run``, ``collect``, ``sources`` and ``check``."""
+"""``collect``, ``sources`` and ``check``."""
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
@@ -16,66 +13,24 @@ from scrapers.http import HostGate
 from tracker.cli.session import Json, Session, print_json, print_table, say, session, world
 from tracker.collect import Collector, describe, longest_first
 from tracker.config import Source
-from tracker.daemon import WORKERS, Daemon, listen, stop_on_signals
 from tracker.database import only_daemon, reading
 from tracker.health import source_health
 from tracker.leases import start_alone
 from tracker.now import utc_now
 from tracker.paths import config_dir, data_dir, user_config_dir
-from tracker.present import HEADER, rows, source_line
+from tracker.present import source_line
 from tracker.snapshot import SourceHealth
 from tracker.store import unmapped_names
-from tracker.systemd import supervisor
-from tracker.turns import Turn, Turns, sweep_in_turn
+from tracker.turns import WORKERS, Turn, Turns, sweep_in_turn
 
 LEASE_MARGIN_S = 60.0  # beyond the deadline of a fetch: a single run renews no lease
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
-    app.command()(run)
     app.command()(collect)
     app.command()(sources)
     app.command()(check)
-
-
-def run(
-    host: Annotated[str, typer.Option(help="Address to listen on; default from tracker.toml.")] = "",
-    port: Annotated[int, typer.Option(help="Port to listen on; default from tracker.toml.", min=-1, max=65535)] = -1,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every skipped reason and fault.")] = False,
-) -> None:
-    """Collect, recompute and serve in the foreground until Ctrl-C."""
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.ERROR, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr
-    )
-    logging.getLogger("breakeven.alerts").setLevel(logging.INFO)
-    found = world()
-    address = (host or found.settings.web.host, port if port >= 0 else found.settings.web.port)
-    bound = listen(*address)
-    here = session(writes=True)
-    with only_daemon(here.db):
-        daemon = Daemon(here.world, here.db)
-        stop_on_signals(daemon.stop)
-        url = f"http://{address[0]}:{bound.getsockname()[1]}"
-        say(f"page {url}/   metrics {url}/metrics   API {url}/api/v1/models   database {here.db.url.render_as_string(hide_password=True)}")
-        _print_answers(daemon)
-        daemon.serve(bound)
-        daemon.schedule()
-        say("collecting; Ctrl-C stops")
-        supervisor().watch(daemon.stop, daemon.pulse)
-        say("stopping")
-        if not daemon.close():
-            os._exit(0)  # a sweep hangs beyond its limit; the book is safe: a sweep is kept whole or not at all
-
-
-def _print_answers(daemon: Daemon) -> None:
-    """The table of tracked models, from the book as it is: it never waits for the network."""
-    found = rows(daemon.snapshot.answers, daemon.snapshot.at)
-    cells = [(r.model, r.setup, r.usd_per_hour, r.usd_per_month, r.api_usd_per_mtok, r.break_even, r.verdict, r.age) for r in found]
-    print_table(HEADER, cells, numbers=(2, 3, 4, 5))
-    for entry in found:
-        if entry.reason:
-            say(f"{entry.model}: {entry.reason}")
 
 
 def collect(
