@@ -24,6 +24,7 @@ from tracker.alerting.routes import Email, secret
 log = logging.getLogger("breakeven.alerts")
 
 SKIPPED = ("title", "text", "type", "id", "key", "rule", "kind", "subject", "fired_at", "page_url", "history_png_url", "alerts")
+LATER_S = 0.5  # than the whole: what cannot be cut, connecting and the TLS handshake, ends then
 SHOWN = '<p><img src="cid:{}" alt="{}" width="600" style="max-width:100%;height:auto;border:1px solid #d8dee4"></p>'
 PAGE = (
     '<!doctype html><html><head><meta charset="utf-8"></head><body style="font-family:sans-serif;font-size:15px;color:#1b1f24">'
@@ -69,7 +70,7 @@ class _Plain(smtplib.SMTP):
 
     def __init__(self, route: Email, cut: Cut) -> None:
         cut.server = self
-        super().__init__(route.host, route.port, timeout=route.timeout_s)
+        super().__init__(route.host, route.port, timeout=route.timeout_s + LATER_S)
 
 
 class _Tls(smtplib.SMTP_SSL):
@@ -77,7 +78,7 @@ class _Tls(smtplib.SMTP_SSL):
 
     def __init__(self, route: Email, cut: Cut, trust: ssl.SSLContext) -> None:
         cut.server = self
-        super().__init__(route.host, route.port, timeout=route.timeout_s, context=trust)
+        super().__init__(route.host, route.port, timeout=route.timeout_s + LATER_S, context=trust)
 
 
 def mail_sender(route: Email) -> MailSender:
