@@ -18,6 +18,7 @@ from tracker.exchange import exchange_of
 from tracker.guard.context import Guard
 from tracker.guard.decisions import entries
 from tracker.guard.settings import GuardSettings
+from tracker.remembered import Remembered
 from tracker.rows import OfferRow, RateRow, identity, scaled
 from tracker.store import SweepReport, record_sweep
 from tracker.tables import RATE_SCALE, RENT_SCALE
@@ -62,6 +63,7 @@ class Watched:
         self.db = db
         self.at = T0
         self.settings = GuardSettings(**limits)
+        self.remembered = Remembered()  # as the daemon does
 
     def sweep(self, minutes: float, *rows: OfferRow | RateRow, source: str = "runpod", status: str = "ok", **other: Any) -> int:
         """One sweep of a source; returns the change points."""
@@ -71,7 +73,7 @@ class Watched:
             offers=[row for row in rows if isinstance(row, OfferRow)], rates=[row for row in rows if isinstance(row, RateRow)], **other,
         )  # fmt: skip
         guard = Guard(settings=self.settings, sources=SOURCES, exchange=exchange_of([]))
-        return record_sweep(self.db, report, guard)
+        return record_sweep(self.db, report, guard, remembered=self.remembered)
 
     def book(self) -> Book:
         """Everything listed at the last sweep."""

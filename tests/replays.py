@@ -30,7 +30,7 @@ from tracker.config import Source, SourceSettings
 from tracker.database import migrate, open_database, reading, writing
 from tracker.exchange import FX, load_shipped
 from tracker.facts.models import ModelAlias
-from tracker.listing import OFFERS, RATES, known_prices, load_known, prices_of
+from tracker.listing import OFFERS, RATES, known_prices, load_listing, prices_of
 from tracker.paths import config_dir
 from tracker.rows import identity
 from tracker.store import SweepReport
@@ -140,7 +140,7 @@ class Replay:
         found: dict[str, Any] = {}
         with reading(self.collector.db) as connection:
             for kind in (OFFERS, RATES):
-                known = load_known(connection, kind, source)
+                known = load_listing(connection, kind, source).known
                 found.update({key: known_prices(entry, kind) for key, entry in known.items() if not entry.gone})
         return found
 

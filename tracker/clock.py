@@ -17,6 +17,8 @@ from sqlmodel import SQLModel
 from engine.units import SECONDS_PER_HOUR
 from tracker.derived_tables import Decision as Decision  # registers the table
 from tracker.leases import SKEW
+from tracker.listing import ACCEPTED
+from tracker.postgres import serialize
 from tracker.rows import from_s
 from tracker.store import OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
 
@@ -76,18 +78,32 @@ def mend_future(connection: Connection, now: int, after_sweep: int) -> int:
     """
     decision = _TABLES["decision"]
     connection.execute(delete(decision).where(decision.c.sweep > after_sweep, decision.c.at > now))
-    query = select(SWEEP.c.source, SWEEP.c.at).where(SWEEP.c.id > after_sweep, SWEEP.c.at > now).order_by(SWEEP.c.at)
-    ahead: dict[str, list[int]] = {}
-    for source, at in connection.execute(query):
-        ahead.setdefault(source, []).append(at)
-    for source, moments in ahead.items():
+    since = SWEEP.c.id > after_sweep, SWEEP.c.at > now
+    sources = connection.scalars(select(SWEEP.c.source).where(*since).distinct().order_by(SWEEP.c.source)).all()
+    moved_all = 0
+    for source in sources:
+        serialize(connection, f"source {source}")
+        sweeps = connection.scalars(select(SWEEP.c.at).where(*since, SWEEP.c.source == source)).all()
+        moments = sorted({*sweeps, *_accepted(connection, source, now)})
+        moved_all += len(sweeps)
         last = connection.scalar(select(func.max(SWEEP.c.at)).where(SWEEP.c.source == source, SWEEP.c.at <= now)) or 0
         start = max(now - len(moments), last + 1)
         moves = [{"moved_from": old, "moved_to": start + number} for number, old in enumerate(moments)]
         for table, column, whose in _moments(source):
             moved = update(table).where(whose, table.c[column] == bindparam("moved_from")).values({column: bindparam("moved_to")})
             connection.execute(moved, moves)
-    return sum(map(len, ahead.values()))
+    return moved_all
+
+
+def _accepted(connection: Connection, source: str, after: int) -> list[int]:
+    """Moments after that one at which a person had a price of the source listed."""
+    unseen = _TABLES["unseen"]
+    found: list[int] = []
+    for kind, dimension in (("offer", OFFER), ("rate", RATE)):
+        mine = select(dimension.c.id).where(dimension.c.source == source)
+        listed = (unseen.c.kind == kind, unseen.c.target.in_(mine), unseen.c.why == ACCEPTED, unseen.c.since > after)
+        found += connection.scalars(select(unseen.c.since).where(*listed)).all()
+    return found
 
 
 def _moments(source: str) -> Iterator[tuple[Table, str, ColumnElement[bool]]]:

@@ -36,6 +36,7 @@ from tracker.guard.statistics import Ask, Statistic, make_market
 from tracker.health import off_reason
 from tracker.leases import Lease, LeaseLost, settle
 from tracker.patience import patiently
+from tracker.remembered import Remembered
 from tracker.resolve import Refused, clean, resolve_gpu, resolve_tokens
 from tracker.rows import OfferRow, RateRow, identity
 from tracker.scrapers import currencies_of, scraper_module
@@ -57,6 +58,7 @@ class Collector:
     gate: HostGate
     stop: threading.Event = field(default_factory=threading.Event)
     trouble: Trouble = field(default_factory=Trouble)
+    remembered: Remembered = field(default_factory=Remembered)
 
 
 @dataclass(slots=True)
@@ -130,7 +132,7 @@ def _keep(collector: Collector, report: SweepReport, lease: Lease | None) -> Swe
         exchange = load_newest(connection)
     guard = Guard(settings=world.settings.guard, sources=world.config.sources, exchange=exchange)
     try:
-        record_sweep(collector.db, report, guard, first=first)
+        record_sweep(collector.db, report, guard, first=first, remembered=collector.remembered)
         return report
     except SweepRefused as error:
         fault, reason = error.fault, str(error)
@@ -145,7 +147,7 @@ def _keep(collector: Collector, report: SweepReport, lease: Lease | None) -> Swe
         error=clean(reason, MAX_ERROR),
         fault=fault,
     )
-    record_sweep(collector.db, refused, first=first)
+    record_sweep(collector.db, refused, first=first, remembered=collector.remembered)
     return refused
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import compress, repeat
+from operator import attrgetter, ne
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, Table, and_, bindparam, func, select
 from sqlmodel import SQLModel
 
 from engine.rates import TOKEN_KINDS
-from tracker.rows import OfferRow, RateRow
+from tracker.rows import OfferRow, RateRow, states
 from tracker.tables import Sweep as Sweep  # registers the tables
 
 _TABLES = SQLModel.metadata.tables
@@ -75,6 +77,33 @@ class Known(NamedTuple):
         return self.absence is not None and self.absence.why == MISSED
 
 
+_STATE = attrgetter("state")
+_entry: Callable[[type[Known], tuple[Any, ...]], Known] = tuple.__new__  # Known(...) itself takes as long again
+_NOTHING = Known(0, 0, True, (), "", "", None)
+
+
+@dataclass(slots=True)
+class Listing:
+    """The last states of a source's offers or rates by identity, and which of them are missing or no longer listed."""
+
+    known: dict[str, Known] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
+
+    def differing(self, rows: Mapping[str, Row]) -> dict[str, Row]:
+        """Those of the rows, by identity and all of one kind, that are new or not as they are listed."""
+        were = map(_STATE, map(self.known.get, rows, repeat(_NOTHING)))
+        found = dict(compress(rows.items(), map(ne, states(rows.values()), were)))
+        back = [key for key in self.gone if key in rows and key not in found]
+        return {key: row for key, row in rows.items() if key in found or key in back} if back else found
+
+    def update(self, changed: Mapping[str, Known]) -> None:
+        """What some of them are from now on."""
+        self.known.update(changed)
+        self.absent = self.absent - changed.keys() | {key for key, entry in changed.items() if entry.absence is not None}
+        self.gone = self.gone - changed.keys() | {key for key, entry in changed.items() if entry.gone}
+
+
 def prices_of(row: Row) -> Prices:
     """The prices of a row by field, scaled; None is unknown."""
     names = ("price",) if isinstance(row, OfferRow) else TOKEN_KINDS
@@ -86,13 +115,16 @@ def known_prices(known: Known, kind: Kind) -> Prices:
     return {name: value for name, value in zip(kind.row.VALUES, known.state, strict=False) if name in kind.prices}
 
 
-def load_known(connection: Connection, kind: Kind, source: str) -> dict[str, Known]:
-    """Last state of every offer or rate of ``source``, by identity."""
+def load_listing(connection: Connection, kind: Kind, source: str) -> Listing:
+    """Last state of every offer or rate of ``source``."""
     found = connection.execute(_last_states(kind), {"source": source})
     rows = found.cursor.fetchall()  # the driver's own tuples: a third less time over thousands of rows
     found.close()
     absences = _open_absences(connection, kind, source) if rows else {}
-    return {row[1]: Known(row[0], row[4], bool(row[5]), row[6:], row[2], row[3], absences.get(row[0])) for row in rows}
+    known = {row[1]: _entry(Known, (row[0], row[4], bool(row[5]), row[6:], row[2], row[3], None)) for row in rows}
+    absent = {row[1]: absences[row[0]] for row in rows if row[0] in absences} if absences else {}
+    known.update((key, known[key]._replace(absence=absence)) for key, absence in absent.items())
+    return Listing(known, set(absent), {row[1] for row in rows if row[5]})
 
 
 @lru_cache(maxsize=2)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import Connection, Table, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Table, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import Insert
 
 from tracker.asof import REWORDED
-from tracker.listing import ACCEPTED, HELD, MISSED, RATES, SWEEP, UNSEEN, Kind, Known, Row, last_whole_sweep, whole_sweeps
+from tracker.listing import ACCEPTED, HELD, MISSED, RATES, SWEEP, UNSEEN, Absence, Kind, Known, Listing, Row, whole_sweeps
 from tracker.rows import OfferRow, RateRow, columns, state, to_s, values
 
 MANY = 500  # SQLite allows 999 parameters in old builds
@@ -22,36 +22,69 @@ GONE = {"offer": (None, 0, None), "rate": (*(None,) * len(RateRow.VALUES), True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a sweep said about one kind of price, by identity: to be listed, seen as it is listed, held back, and not printed."""
+    """What a sweep said about one kind of price, by identity.
 
-    listed: Mapping[str, Row] = field(default_factory=dict)
+    ``changed``: to be listed, new or not as they are listed; ``seen``: seen again as they are listed; held back; and not printed.
+    """
+
+    changed: Mapping[str, Row] = field(default_factory=dict)
     seen: Collection[str] = ()
     held: Collection[str] = ()
     missed: Collection[str] = ()
 
 
-def write_rows(connection: Connection, kind: Kind, source: str, at: int, known: Mapping[str, Known], outcome: Outcome, misses: int) -> int:
-    """Write the points of one kind: new and changed rows, and the end of those missed ``misses`` times. Returns how many."""
-    new: dict[str, Row] = {}
-    moved: dict[str, Row] = {}
-    for key, row in outcome.listed.items():
-        entry = known.get(key)
-        if entry is None:
-            new[key] = row
-        elif entry.gone or entry.state != state(row):
-            moved[key] = row
-    ids = _add_new(connection, kind, source, new)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet:
+    """Where the outcome of a sweep is written: one kind of price of one source, as it was listed before."""
+
+    connection: Connection
+    kind: Kind
+    source: str
+    at: int
+    whole_at: int | None  # the sweep before that covered everything
+    listing: Listing
+    misses: int  # sweeps that do not print a price until it is gone
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How many points were written, and the entries of the listing that are not as they were."""
+
+    points: int = 0
+    entries: Mapping[str, Known] = field(default_factory=dict)
+
+
+def write_rows(sheet: Sheet, outcome: Outcome) -> Written:
+    """Write the points of one kind: new and changed rows, and the end of those missed often enough."""
+    known, kind, at = sheet.listing.known, sheet.kind, sheet.at
+    new = {key: row for key, row in outcome.changed.items() if key not in known}
+    moved = {key: row for key, row in outcome.changed.items() if key in known}
+    ids = _add_new(sheet, new)
+    found = {key: Known(ids[key], at, False, state(row), row.provider, getattr(row, kind.thing), None) for key, row in new.items()}
+    found |= {key: _moved(known[key], row, at) for key, row in moved.items()}
+    _correct_descriptions(sheet, moved)
+    ended, absent = _absences(sheet, outcome)
+    found |= absent | {key: _ended(kind, known[key], at) for key in ended}
     points = [(ids[key], at, *_stated(row)) for key, row in new.items()]
-    points += [(known[key].id, at, *_stated(row)) for key, row in moved.items() if known[key].gone or not _same_price(known[key], row)]
-    _correct_descriptions(connection, kind, moved, known, at)
-    ended = _absences(connection, kind, source, at, known, outcome, misses)
+    points += sorted((entry.id, at, *_stated(row)) for key, row in moved.items() if (entry := found[key]).at == at)
     points += [(known[key].id, at, *GONE[kind.name]) for key in ended]
-    insert_rows(connection, kind.point, point_names(kind), points)
-    return len(points)
+    insert_rows(sheet.connection, kind.point, point_names(kind), points)
+    return Written(len(points), found)
 
 
-def _same_price(known: Known, row: Row) -> bool:
-    return known.state[: len(row.VALUES)] == values(row)
+def _moved(known: Known, row: Row, at: int) -> Known:
+    """What is known of a listed price from now on; its words alone make no new point."""
+    price, words = values(row), state(row)[len(row.VALUES) :]
+    if words == known.state[len(price) :]:
+        words = known.state[len(price) :]  # one text for as long as it stays the same
+    same = not known.gone and known.state[: len(price)] == price
+    return Known(known.id, known.at if same else at, False, price + words, known.provider, known.thing, None)
+
+
+def _ended(kind: Kind, known: Known, at: int) -> Known:
+    """A price that is no longer listed."""
+    empty = GONE[kind.name][: len(kind.row.VALUES)]
+    return Known(known.id, at, True, empty + known.state[len(empty) :], known.provider, known.thing, None)
 
 
 def _stated(row: Row) -> tuple[object, ...]:
@@ -70,31 +103,37 @@ def insert_rows(
     """Insert tuples of the named columns, as fast as the driver does; with ``new``, rows that exist already are left alone."""
     if not rows:
         return
-    mark = "%s" if connection.dialect.name == "postgresql" else "?"
     leave = " on conflict do nothing" if new else ""
-    marks = ", ".join([mark] * len(names))
-    connection.exec_driver_sql(f"insert into {table.name} ({', '.join(names)}) values ({marks}){leave}", list(rows))  # names are ours
+    statement = f"insert into {table.name} ({', '.join(names)}) values ({', '.join('?' * len(names))}){leave}"  # names are ours
+    connection.exec_driver_sql(marked(connection, statement), list(rows))
 
 
-def _absences(
-    connection: Connection, kind: Kind, source: str, at: int, known: Mapping[str, Known], outcome: Outcome, misses: int
-) -> list[str]:
-    """Open and close stretches without a listed price. Returns the identities that were missed often enough to be gone."""
+def marked(connection: Connection, statement: str) -> str:
+    """A statement with its parameters marked as the driver wants them."""
+    return statement.replace("?", "%s") if connection.dialect.name == "postgresql" else statement
+
+
+def _absences(sheet: Sheet, outcome: Outcome) -> tuple[list[str], dict[str, Known]]:
+    """Open and close stretches without a listed price: the identities missed often enough to be gone, and the entries that changed."""
+    known = sheet.listing.known
     missed = [key for key in outcome.missed if not known[key].gone]
-    before = _whole_since(connection, source, [known[key] for key in missed])
-    ended = [key for key in missed if 1 + _missed_before(known[key], before) >= misses]
-    absent = [key for key, entry in known.items() if entry.absence is not None]
-    _close(connection, kind, [known[key] for key in [*(key for key in absent if key in outcome.listed or key in outcome.seen), *ended]], at)
-    seen_before = last_whole_sweep(connection, source) if missed or outcome.held else None
-    for why, keys in ((HELD, [k for k in outcome.held if k in known and not known[k].gone]), (MISSED, missed)):
-        _open(connection, kind, [known[key] for key in keys if key not in ended], at, why, seen_before)
-    return ended
+    before = _whole_since(sheet, [known[key] for key in missed])
+    ended = [key for key in missed if 1 + _missed_before(known[key], before) >= sheet.misses]
+    back = [key for key in sheet.listing.absent if key in outcome.changed or key in outcome.seen]
+    held = [key for key in outcome.held if key in known and not known[key].gone]
+    over = set(ended)
+    opened = {
+        key: entry for why, keys in ((HELD, held), (MISSED, [k for k in missed if k not in over])) for key, entry in _open(sheet, keys, why)
+    }
+    _close(sheet, [known[key] for key in [*back, *ended]])
+    _insert_absences(sheet, opened.values())
+    return ended, {key: known[key]._replace(absence=None) for key in back if key not in outcome.changed} | opened
 
 
-def _whole_since(connection: Connection, source: str, missed: Sequence[Known]) -> Sequence[int]:
+def _whole_since(sheet: Sheet, missed: Sequence[Known]) -> Sequence[int]:
     """Whole sweeps since the first of those that are missed began to be, ascending."""
     since = [entry.absence.since for entry in missed if entry.absence is not None and entry.is_missed]
-    return whole_sweeps(connection, source, min(since)) if since else ()
+    return whole_sweeps(sheet.connection, sheet.source, min(since)) if since else ()
 
 
 def _missed_before(entry: Known, whole: Sequence[int]) -> int:
@@ -104,35 +143,32 @@ def _missed_before(entry: Known, whole: Sequence[int]) -> int:
     return len(whole) - bisect_left(whole, entry.absence.since)
 
 
-def _open(connection: Connection, kind: Kind, entries: Sequence[Known], at: int, why: str, seen_before: int | None) -> None:
-    fresh = [entry for entry in entries if entry.absence is None or entry.absence.why != why]
-    _close(connection, kind, fresh, at)
-    stretches = [
-        {
-            "kind": kind.name,
-            "target": entry.id,
-            "since": at,
-            "until": None,
-            "last_seen": max(entry.at, seen_before or 0) if entry.absence is None else entry.absence.last_seen,
-            "why": why,
-        }
-        for entry in fresh
-    ]
-    if stretches:
-        connection.execute(insert(UNSEEN), stretches)
+def _open(sheet: Sheet, keys: Sequence[str], why: str) -> Iterator[tuple[str, Known]]:
+    """The entries whose price goes unseen from now on for that reason; what they went unseen for until now is over."""
+    entries = {key: sheet.listing.known[key] for key in keys}
+    fresh = {key: entry for key, entry in entries.items() if entry.absence is None or entry.absence.why != why}
+    _close(sheet, fresh.values())
+    for key, entry in fresh.items():
+        last_seen = max(entry.at, sheet.whole_at or 0) if entry.absence is None else entry.absence.last_seen
+        yield key, entry._replace(absence=Absence(sheet.at, None, last_seen, why))
 
 
-def _close(connection: Connection, kind: Kind, entries: Sequence[Known], at: int) -> None:
-    closed = [{"id_": entry.id, "end": at} for entry in entries if entry.absence is not None]
+def _insert_absences(sheet: Sheet, entries: Iterable[Known]) -> None:
+    names = ("kind", "target", "since", "until", "last_seen", "why")
+    told = [(sheet.kind.name, e.id, e.absence.since, None, e.absence.last_seen, e.absence.why) for e in entries if e.absence is not None]
+    insert_rows(sheet.connection, UNSEEN, names, told)
+
+
+def _close(sheet: Sheet, entries: Iterable[Known]) -> None:
+    closed = [(sheet.at, sheet.kind.name, entry.id) for entry in entries if entry.absence is not None]
     if closed:
-        of = (UNSEEN.c.kind == kind.name, UNSEEN.c.target == bindparam("id_"), UNSEEN.c.until.is_(None))
-        connection.execute(update(UNSEEN).where(*of).values(until=bindparam("end")), closed)
+        change = "update unseen set until = ? where kind = ? and target = ? and until is null"
+        sheet.connection.exec_driver_sql(marked(sheet.connection, change), closed)
 
 
-def _add_new(connection: Connection, kind: Kind, source: str, rows: Mapping[str, Row]) -> dict[str, int]:
-    return add_dimensions(
-        connection, kind.dimension, [{"key": key, "source": source, "origin": source, **columns(row)} for key, row in rows.items()]
-    )
+def _add_new(sheet: Sheet, rows: Mapping[str, Row]) -> dict[str, int]:
+    told = [{"key": key, "source": sheet.source, "origin": sheet.source, **columns(row)} for key, row in rows.items()]
+    return add_dimensions(sheet.connection, sheet.kind.dimension, told)
 
 
 def add_dimensions(connection: Connection, dimension: Table, new: Sequence[Mapping[str, object]]) -> dict[str, int]:
@@ -157,15 +193,16 @@ def insert_new(connection: Connection, table: Table) -> Insert:
     return insertion
 
 
-def _correct_descriptions(connection: Connection, kind: Kind, rows: Mapping[str, Row], known: Mapping[str, Known], at: int) -> None:
+def _correct_descriptions(sheet: Sheet, rows: Mapping[str, Row]) -> None:
     """Descriptions are not prices: the newest wording replaces the old one, which is kept for answers about the time before."""
+    dimension = sheet.kind.dimension
     for key, row in rows.items():
-        entry, words = known[key], state(row)[len(row.VALUES) :]
+        entry, words = sheet.listing.known[key], state(row)[len(row.VALUES) :]
         if (before := entry.state[len(row.VALUES) :]) != words:
             was = json.dumps({name: bool(old) if name == "is_slice" else old for name, old in zip(row.DESCRIPTION, before, strict=True)})
-            connection.execute(insert(REWORDED).values(kind=kind.name, target=entry.id, until=at, was=was))
+            sheet.connection.execute(insert(REWORDED).values(kind=sheet.kind.name, target=entry.id, until=sheet.at, was=was))
             fresh = dict(zip(row.DESCRIPTION, words, strict=True))
-            connection.execute(update(kind.dimension).where(kind.dimension.c.id == entry.id).values(**fresh))
+            sheet.connection.execute(update(dimension).where(dimension.c.id == entry.id).values(**fresh))
 
 
 def list_accepted(connection: Connection, kind: Kind, source: str, key: str, row: Row, last_seen: int, now: datetime) -> None:

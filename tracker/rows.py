@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import lru_cache
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any, ClassVar
 
 from engine.offers import AVAILABILITIES
@@ -59,8 +59,15 @@ def unscaled(whole: int, scale: int) -> Decimal:
     return value.quantize(Decimal(1)) if value == value.to_integral_value() else value
 
 
+class Identified:
+    """A row that carries its identity once that was worked out (``identities``); a changed copy has to work it out anew."""
+
+    __slots__ = ("_identity",)
+    _identity: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfferRow:
+class OfferRow(Identified):
     """One offer at one moment: identity, description, and the values whose change is a point."""
 
     provider: str
@@ -103,7 +110,7 @@ class OfferRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RateRow:
+class RateRow(Identified):
     """One token rate at one moment. Prices in 1e-12 of ``currency`` per Mtok; None is unknown."""
 
     provider: str
@@ -141,6 +148,7 @@ class RateRow:
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # made once: a sweep works out an identity a row
 _FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in (OfferRow, RateRow)}
 _NAMED = {kind: attrgetter(*kind.IDENTITY) for kind in (OfferRow, RateRow)}
+_CARRIED = attrgetter("_identity")
 _STATED = {kind: attrgetter(*kind.VALUES) for kind in (OfferRow, RateRow)}
 _STATE = {kind: attrgetter(*kind.VALUES, *kind.DESCRIPTION) for kind in (OfferRow, RateRow)}
 
@@ -151,9 +159,20 @@ def identity(source: str, row: OfferRow | RateRow) -> str:
 
 
 def identities(source: str, rows: Sequence[OfferRow | RateRow]) -> list[str]:
-    """``identity`` of each row, for thousands: they are encoded in one go and parted again."""
-    if not rows:
-        return []
+    """``identity`` of each row, for thousands: worked out once a row, which carries it from then on."""
+    try:
+        found = list(map(_CARRIED, rows))
+    except AttributeError:
+        found = []
+    if len(found) != len(rows) or not all(map(methodcaller("startswith", f"{_encode([source])[:-1]},"), found)):  # or another source's
+        found = _worked_out(source, rows)
+        for row, key in zip(rows, found, strict=True):
+            object.__setattr__(row, "_identity", key)  # past the frozen fields: it follows from them
+    return found
+
+
+def _worked_out(source: str, rows: Sequence[OfferRow | RateRow]) -> list[str]:
+    """They are encoded in one go and parted again."""
     parts = _encode([(source, *_NAMED[type(row)](row)) for row in rows])[2:-2].split("],[")
     return [f"[{part}]" for part in parts] if len(parts) == len(rows) else [identity(source, row) for row in rows]
 
@@ -168,6 +187,12 @@ def state(row: OfferRow | RateRow) -> tuple[Any, ...]:
     """Its values, then its description: everything of ``row`` that may change."""
     found: tuple[Any, ...] = _STATE[type(row)](row)
     return found
+
+
+def states(rows: Collection[OfferRow | RateRow]) -> Iterator[tuple[Any, ...]]:
+    """``state`` of rows of one kind."""
+    first = next(iter(rows), None)
+    return iter(()) if first is None else map(_STATE[type(first)], rows)
 
 
 def columns(row: OfferRow | RateRow) -> dict[str, object]:

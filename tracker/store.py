@@ -9,10 +9,10 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import Connection, Engine, RowMapping, func, insert, select
+from sqlalchemy import Connection, Engine, RowMapping, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import SQLModel
 
@@ -27,22 +27,24 @@ from tracker.guard.ruling import Ruling, allowed_faults, rule, rule_unchanged, s
 from tracker.guard.settings import GuardSettings
 from tracker.guard.statistics import Statistic, keep_statistics
 from tracker.licences import keep_licence
-from tracker.listing import ACCEPTED, GOOD, MISSED, OFFERS, RATES, Kind, Known, Row, load_known
+from tracker.listing import ACCEPTED, GOOD, MISSED, OFFERS, RATES, Kind, Known, Listing, Row, load_listing
 from tracker.listing import OFFER as OFFER
 from tracker.listing import OFFER_POINT as OFFER_POINT
 from tracker.listing import RATE as RATE
 from tracker.listing import RATE_POINT as RATE_POINT
 from tracker.listing import SWEEP as SWEEP
 from tracker.listing import gone_column as gone_column
-from tracker.points import Outcome, write_rows
+from tracker.points import Outcome, Sheet, write_rows
 from tracker.points import add_dimensions as add_dimensions
 from tracker.points import insert_new as insert_new
 from tracker.postgres import serialize
-from tracker.repeated import NEW, repeat_of
+from tracker.remembered import Listings, Remembered
 from tracker.rows import OfferRow, RateRow, identities, to_s
+from tracker.standing import Standing, standing_of
 
 _TABLES = SQLModel.metadata.tables
 PAGE, UNMAPPED = _TABLES["page"], _TABLES["unmapped"]
+_COVERAGE = insert(SWEEP)  # made once
 MISSES = GuardSettings().misses  # where nobody judges
 
 
@@ -80,23 +82,35 @@ class Kept:
     quarantined: int = 0
     conflicts: int = 0
     warned: Counter[str] = field(default_factory=Counter)
-    digest: str = ""
+    listings: Listings | None = None  # what was listed before; None: not asked
+    entries: dict[str, Mapping[str, Known]] = field(default_factory=dict)  # what is to be known of it from now on
 
 
 def record_sweep(
-    db: Engine, report: SweepReport, guard: Guard | None = None, *, first: Callable[[Connection], object] | None = None
+    db: Engine,
+    report: SweepReport,
+    guard: Guard | None = None,
+    *,
+    first: Callable[[Connection], object] | None = None,
+    remembered: Remembered | None = None,
 ) -> int:
     """Keep one sweep, all of it or nothing; returns the number of change points written.
 
     ``guard`` judges it first: SweepRefused, and nothing kept, where it cannot be true. Without one every row is believed.
     ``first`` is done in the same transaction, before anything is written; what it raises keeps nothing either.
+    ``remembered`` is what this process knows of sources from their last sweeps; it is read from the database where it is not so.
     """
     with writing(db) as connection:
         serialize(connection, f"source {report.source}")
         if first is not None:
             first(connection)
-        seen = Sighting(source=report.source, at=_next_at(connection, report), when=report.finished_at)
-        kept = _keep(connection, report, guard, seen) if report.status in GOOD else Kept()
+        standing = standing_of(connection, report.source)
+        kept = Kept(listings=None if remembered is None else remembered.at(report.source, standing.version))
+        if kept.listings is None and report.status in GOOD:
+            kept.listings = {kind.name: load_listing(connection, kind, report.source) for kind in (OFFERS, RATES)}
+        seen = Sighting(source=report.source, at=_next_at(standing, report, kept.listings or {}), when=report.finished_at)
+        if report.status in GOOD:
+            _keep(connection, report, guard, seen, standing, kept)
         if report.status == "ok":
             kept.changed += store_rates(connection, report.fx, report.source, seen.at)
             _note_unmapped(connection, report)
@@ -105,80 +119,82 @@ def record_sweep(
         if report.fault:
             note_refusal(connection, seen, report.fault, report.error)
         _keep_pages(connection, report)
-        _add_coverage(connection, report, seen.at, kept)
+        id_ = _add_coverage(connection, report, seen.at, kept)
+    if remembered is not None and kept.listings is not None:
+        remembered.put(report.source, standing.version._replace(sweep=id_, at=seen.at), kept.listings, kept.entries)
     return kept.changed
 
 
-def _keep(connection: Connection, report: SweepReport, guard: Guard | None, seen: Sighting) -> Kept:
-    """Judge and write both kinds of prices; nothing is to be done where every row is as the last sweep printed it."""
-    repeat = repeat_of(connection, report.source, report.offers, report.rates) if _is_plain(report) else NEW
-    kept = Kept(digest=repeat.digest)
-    if repeat.warned is not None:
-        if guard is not None:
-            settle_refusals(connection, report.source, report.finished_at)
-        return replace(kept, warned=repeat.warned)
-    allowed = set() if guard is None else allowed_faults(connection, guard, report.source, report.finished_at)
+def _keep(connection: Connection, report: SweepReport, guard: Guard | None, seen: Sighting, standing: Standing, kept: Kept) -> None:
+    """Judge and write both kinds of prices."""
+    allowed = set() if guard is None else allowed_faults(connection, guard, report.source, standing, report.finished_at)
+    assert kept.listings is not None
+    misses = MISSES if guard is None else guard.settings.misses
     for kind, rows in ((OFFERS, report.offers), (RATES, report.rates)):
-        known = load_known(connection, kind, report.source)
-        printed = _printed(report, kind, rows)
-        ruling = Ruling(passed=dict(printed.rows))
+        listing = kept.listings[kind.name]
+        printed = _printed(report, kind, rows, listing)
+        ruling = Ruling(passed=dict(printed.changed))
         if guard is not None:
-            case = Case(connection=connection, guard=guard, kind=kind, seen=seen, known=known, printed=printed)
+            has_entries = bool(standing.pending or standing.judged)
+            case = Case(
+                connection=connection, guard=guard, kind=kind, seen=seen, listing=listing, printed=printed, has_entries=has_entries
+            )  # fmt: skip
             ruling = rule(case, allowed) if report.status == "ok" else rule_unchanged(case)
-        outcome = _outcome(report, known, printed, ruling)
-        misses = MISSES if guard is None else guard.settings.misses
-        kept.changed += write_rows(connection, kind, report.source, seen.at, known, outcome, misses)
-        keep_statistics(connection, seen.at, {key: found for key, found in report.statistics.items() if key in ruling.passed})
+        sheet = Sheet(
+            connection=connection, kind=kind, source=report.source, at=seen.at, whole_at=standing.whole_at, listing=listing, misses=misses
+        )  # fmt: skip
+        written = write_rows(sheet, _outcome(report, listing, printed, ruling))
+        kept.entries[kind.name] = written.entries
+        kept.changed += written.points
+        believed = {key: found for key, found in report.statistics.items() if key in printed.rows and key not in ruling.held}
+        keep_statistics(connection, seen.at, believed)
         kept.quarantined += ruling.quarantined
         kept.conflicts += len(printed.conflicts)
         kept.warned += ruling.warned
-    if guard is not None and report.status == "ok":
+    if guard is not None and report.status == "ok" and standing.pending:
         settle_refusals(connection, report.source, report.finished_at)
-    return kept
 
 
-def _is_plain(report: SweepReport) -> bool:
-    """Whether there is no more to a whole sweep than its rows."""
-    return report.status == "ok" and report.complete and not (report.conflicts or report.rejected or report.statistics)
-
-
-def _printed(report: SweepReport, kind: Kind, rows: Sequence[Row]) -> Printed:
+def _printed(report: SweepReport, kind: Kind, rows: Sequence[Row], listing: Listing) -> Printed:
     """The rows of one kind by identity; equal ones are one."""
     conflicts = {key: found for key, found in report.conflicts.items() if isinstance(found[0], kind.row)}
     usable = dict(zip(identities(report.source, rows), rows, strict=True))
-    rejected = [key for key, row in report.rejected.items() if key not in usable and isinstance(row, kind.row)]
-    return Printed(rows=usable, conflicts=conflicts, rejected=rejected, whole=report.complete)
+    rejected = frozenset(key for key, row in report.rejected.items() if key not in usable and isinstance(row, kind.row))
+    return Printed(rows=usable, changed=listing.differing(usable), conflicts=conflicts, rejected=rejected, whole=report.complete)
 
 
-def _outcome(report: SweepReport, known: Mapping[str, Known], printed: Printed, ruling: Ruling) -> Outcome:
+def _outcome(report: SweepReport, listing: Listing, printed: Printed, ruling: Ruling) -> Outcome:
     """What is listed, held and missed. An unchanged body misses what the last one missed; an incomplete sweep misses nothing."""
+    changed = listing.differing(ruling.passed)
     if report.status == "unchanged":
-        why = {key: entry.absence.why for key, entry in known.items() if entry.absence is not None and key not in ruling.passed}
-        missed, seen = ([key for key, word in why.items() if word == wanted] for wanted in (MISSED, ACCEPTED))
-        return Outcome(listed=ruling.passed, seen=seen, missed=missed)
-    there = printed.keys
-    missed = [key for key, entry in known.items() if not entry.gone and key not in there] if report.complete else []
-    return Outcome(listed=ruling.passed, held=there - ruling.passed.keys(), missed=missed)
+        why = {key: absence.why for key in listing.absent if (absence := listing.known[key].absence) and key not in ruling.passed}
+        missed, seen = ({key for key, word in why.items() if word == wanted} for wanted in (MISSED, ACCEPTED))
+        return Outcome(changed=changed, seen=seen | ruling.passed.keys(), missed=missed)
+    held = ruling.held | {key for key in (*printed.conflicts, *printed.rejected) if key not in printed.rows}
+    seen = {key for key in listing.absent if key in printed.rows and key not in held}
+    return Outcome(changed=changed, seen=seen, held=held, missed=printed.missing(listing))
 
 
-def _next_at(connection: Connection, report: SweepReport) -> int:
-    """The sweep's moment; never at or before the last one of its source, also when the clock was set back."""
-    last = connection.scalar(select(func.max(SWEEP.c.at)).where(SWEEP.c.source == report.source))
-    at = to_s(report.finished_at)
-    return at if last is None else max(at, last + 1)
+def _next_at(standing: Standing, report: SweepReport, listings: Listings) -> int:
+    """The sweep's moment: never at or before the last one of its source, also when the clock was set back, nor before a price that a
+    person accepted since."""
+    absences = [listing.known[key].absence for listing in listings.values() for key in listing.absent]
+    before = [absence.since for absence in absences if absence is not None and absence.why == ACCEPTED]
+    return max([to_s(report.finished_at), *(at + 1 for at in (*before, standing.at) if at is not None)])
 
 
-def _add_coverage(connection: Connection, report: SweepReport, at: int, kept: Kept) -> None:
-    connection.execute(
-        insert(SWEEP).values(
-            source=report.source, at=at, recorded_at=report.finished_at, started_at=report.started_at, finished_at=report.finished_at,
-            status=report.status, complete=report.complete, rows=report.rows, changed=kept.changed,
-            skipped=json.dumps(dict(report.skipped), sort_keys=True), warned=json.dumps(dict(kept.warned), sort_keys=True),
-            quarantined=kept.quarantined, conflicts=kept.conflicts, bytes=report.bytes, input_hash=report.input_hash,
-            rows_hash=kept.digest,
-            error=report.error[:2000],
-        )
+def _add_coverage(connection: Connection, report: SweepReport, at: int, kept: Kept) -> int:
+    """Returns the sweep's number."""
+    told = dict(
+        source=report.source, at=at, recorded_at=report.finished_at, started_at=report.started_at, finished_at=report.finished_at,
+        status=report.status, complete=report.complete, rows=report.rows, changed=kept.changed,
+        skipped=json.dumps(dict(report.skipped), sort_keys=True), warned=json.dumps(dict(kept.warned), sort_keys=True),
+        quarantined=kept.quarantined, conflicts=kept.conflicts, bytes=report.bytes, input_hash=report.input_hash,
+        error=report.error[:2000],
     )  # fmt: skip
+    added = connection.execute(_COVERAGE, told).inserted_primary_key
+    assert added is not None
+    return int(added[0])
 
 
 def _note_unmapped(connection: Connection, report: SweepReport) -> None:

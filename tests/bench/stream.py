@@ -7,12 +7,12 @@ Twelve in a hundred changes are an offer that vanishes, to come back some hours 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from tracker.rows import OfferRow, RateRow, scaled
+from tracker.rows import OfferRow, RateRow, identities, scaled
 from tracker.store import SweepReport
 from tracker.tables import RATE_SCALE, RENT_SCALE
 
@@ -77,11 +77,16 @@ class Stream:
             yield _report(f"tokens-{number}", self.at(len(self.offers) + number), rates=rates)
 
 
-def _report(source: str, at: datetime, *, offers: list[OfferRow] | None = None, rates: list[RateRow] | None = None) -> SweepReport:
-    rows = len(offers or ()) + len(rates or ())
+def _report(source: str, at: datetime, *, offers: Sequence[OfferRow] = (), rates: Sequence[RateRow] = ()) -> SweepReport:
+    """Rows as a parsed answer makes them: new values every time, also where nothing changed, with their identity worked out."""
+    url = "".join(list((offers or rates)[0].source_url)) if offers or rates else ""
+    offers = tuple(replace(row, price=int(str(row.price)), source_url=url) for row in offers)
+    rates = tuple(replace(row, source_url=url) for row in rates)
+    for rows in (offers, rates):
+        identities(source, rows)
     return SweepReport(
-        source=source, started_at=at, finished_at=at, status="ok", rows=rows, offers=tuple(offers or ()), rates=tuple(rates or ())
-    )
+        source=source, started_at=at, finished_at=at, status="ok", rows=len(offers) + len(rates), offers=offers, rates=rates
+    )  # fmt: skip
 
 
 def _moved(dice: random.Random, price: int) -> int:

@@ -18,7 +18,7 @@ from tracker.guard.elsewhere import Elsewhere, load_elsewhere
 from tracker.guard.own import imported_twin, own_doubts
 from tracker.guard.quarantine import Entry, Sighting, load_entries
 from tracker.guard.siblings import Contradictions, contradictions
-from tracker.listing import DAY_S, Kind, Known, Prices, Row, known_prices, past_prices, prices_of
+from tracker.listing import DAY_S, Kind, Known, Listing, Prices, Row, known_prices, past_prices, prices_of
 from tracker.rows import OfferRow
 
 HELD = ("gpu", "gpu_count", "model", "currency")  # parts of an identity that a name of a source does not change
@@ -28,18 +28,26 @@ HELD = ("gpu", "gpu_count", "model", "currency")  # parts of an identity that a 
 class Printed:
     """What a sweep printed of one kind: usable rows by identity, identities at two prices, and identities of rows that were rejected.
 
-    ``whole``: what is not in it is missing.
+    ``changed`` are those of the rows that are new or not as they are listed; ``whole``: what is not in it is missing.
     """
 
     rows: Mapping[str, Row]
+    changed: Mapping[str, Row] = field(default_factory=dict)
     conflicts: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     rejected: Collection[str] = ()
     whole: bool = True
 
-    @property
-    def keys(self) -> set[str]:
-        """Everything that was there, usable or not."""
-        return {*self.rows, *self.conflicts, *self.rejected}
+    def has(self, key: str) -> bool:
+        """Whether it was there, usable or not."""
+        return key in self.rows or key in self.conflicts or key in self.rejected
+
+    def missing(self, listing: Listing) -> dict[str, Known]:
+        """Listed prices that a whole sweep did not print."""
+        known = listing.known
+        printed = sum(key in known and not known[key].gone for key in self.changed) + len(self.rows) - len(self.changed)
+        if not self.whole or printed == len(known) - len(listing.gone):
+            return {}
+        return {key: known[key] for key in sorted(known.keys() - self.rows.keys() - listing.gone) if not self.has(key)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +72,19 @@ class Case:
     guard: Guard
     kind: Kind
     seen: Sighting
-    known: Mapping[str, Known]
+    listing: Listing
     printed: Printed
+    has_entries: bool = True  # False: the quarantine is known to hold nothing of the source
+
+    @property
+    def known(self) -> Mapping[str, Known]:
+        """The last states by identity."""
+        return self.listing.known
 
     @cached_property
     def moved(self) -> dict[str, Row]:
         """Rows that are new or at another price than the listed one."""
-        return {key: row for key, row in self.printed.rows.items() if self.listed(key) != prices_of(row)}
+        return {key: row for key, row in self.printed.changed.items() if self.listed(key) != prices_of(row)}
 
     def listed(self, key: str) -> Prices | None:
         """The listed price; None when there is none."""
@@ -80,13 +94,12 @@ class Case:
     @cached_property
     def missing(self) -> dict[str, Known]:
         """Listed prices that a whole sweep did not print."""
-        there = self.printed.keys if self.printed.whole else self.known.keys()
-        return {key: known for key, known in self.known.items() if not known.gone and key not in there}
+        return self.printed.missing(self.listing)
 
     @cached_property
     def entries(self) -> dict[str, list[Entry]]:
         """What the quarantine holds about the source's prices."""
-        return load_entries(self.connection, self.kind, self.seen.source)
+        return load_entries(self.connection, self.kind, self.seen.source) if self.has_entries else {}
 
     @cached_property
     def elsewhere(self) -> Elsewhere:

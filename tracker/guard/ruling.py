@@ -27,15 +27,17 @@ from tracker.guard.quarantine import (
     seen_again,
 )
 from tracker.guard.sweeps import BELIEVED_IN_TIME, IMPLAUSIBLE, MOVED, Tally, refuse_if_impossible
-from tracker.listing import Row, last_whole_sweep, prices_of
+from tracker.listing import Row, prices_of
 from tracker.rows import OfferRow, from_s
+from tracker.standing import Standing
 
 
 @dataclass(slots=True)
 class Ruling:
-    """What is listed of a sweep, and how much of it waits."""
+    """Which of a sweep's changed rows are listed, which are held, and how much of it waits."""
 
     passed: dict[str, Row] = field(default_factory=dict)
+    held: set[str] = field(default_factory=set)
     quarantined: int = 0
     warned: Counter[str] = field(default_factory=Counter)
 
@@ -45,33 +47,40 @@ def rule(case: Case, allowed: Collection[str]) -> Ruling:
     doubts = {key: case.doubts(key, row) for key, row in case.moved.items()}
     refuse_if_impossible(_tally(case, doubts), case.seen.source, case.guard.settings, allowed)
     doubts |= _all_at_once(case, doubts)
-    ruling = Ruling(warned=Counter(case.contradictions.warned))
-    for key, row in case.printed.rows.items():
-        if key not in case.moved:
-            ruling.passed[key] = row
-            _withdraw(case, case.entries.get(key, ()), "the listed price came back")
-        elif _passes(case, key, row, _weighed(doubts[key], allowed)):
+    ruling = Ruling(warned=Counter(case.contradictions.warned) if case.moved else Counter())
+    for key, row in case.printed.changed.items():
+        if key not in case.moved or _passes(case, key, row, _weighed(doubts[key], allowed)):
             ruling.passed[key] = row
         else:
-            ruling.quarantined += 1
-    ruling.quarantined += _conflicts(case)
-    gone = [entry for key, entries in case.entries.items() if key not in case.printed.keys for entry in entries]
-    _withdraw(case, gone, "no longer printed")
+            ruling.held.add(key)
+    for key, entries in case.entries.items():
+        if key in case.printed.rows and key not in case.moved:
+            _withdraw(case, entries, "the listed price came back")
+        elif not case.printed.has(key):
+            _withdraw(case, entries, "no longer printed")
+    ruling.quarantined = len(ruling.held) + _conflicts(case)
     return ruling
 
 
 def _all_at_once(case: Case, doubts: Mapping[str, Doubts]) -> dict[str, Doubts]:
     """Most of a price list is not as it was: another currency or tax, other columns, or true; the next sweep tells."""
     settings, rows = case.guard.settings, case.printed.rows
-    asked = {key for key, row in rows.items() if _is_ask(row)}
-    expected = case.printed.keys | case.missing.keys()
-    known = {key for key in expected - asked if case.listed(key) is not None and not case.known[key].is_missed}
-    same = {key for key in known if key in rows and (key not in case.moved or _nearly(case, key, rows[key]))}
-    changed = len(known) - len(same)
-    if changed < settings.all_rows or changed < settings.all_share * len(known) or all(map(_is_spot, rows.values())):
+    told = {*case.missing, *case.printed.conflicts, *case.printed.rejected, *case.moved}
+    same = {key for key in told if key in rows and (key not in case.moved or _nearly(case, key, rows[key]))}
+    changed = {key for key in told - same if _is_expected(case, key)}
+    if len(changed) < settings.all_rows:
         return {}
-    doubt = Doubt(f"{changed} of {len(known)} prices are not as they were")
-    return {key: replace(found, moved=(*found.moved, doubt)) for key, found in doubts.items() if key in known - same}
+    known = sum(_is_expected(case, key) for key in case.known if case.printed.has(key) or key in case.missing)
+    if len(changed) < settings.all_share * known or all(map(_is_spot, rows.values())):
+        return {}
+    doubt = Doubt(f"{len(changed)} of {known} prices are not as they were")
+    return {key: replace(found, moved=(*found.moved, doubt)) for key, found in doubts.items() if key in changed}
+
+
+def _is_expected(case: Case, key: str) -> bool:
+    """Whether a price was listed and printed before this sweep, and is not asked on a market."""
+    row = case.printed.rows.get(key)
+    return case.listed(key) is not None and not case.known[key].is_missed and not (row is not None and _is_ask(row))
 
 
 def _nearly(case: Case, key: str, row: Row) -> bool:
@@ -91,18 +100,20 @@ def _is_spot(row: Row) -> bool:
 
 def _tally(case: Case, doubts: Mapping[str, Doubts]) -> Tally:
     """The sweep in numbers."""
-    listed = {key: old for key in case.printed.rows if (old := case.listed(key)) is not None}
+    rows, moved = case.printed.rows, {key: old for key in case.moved if (old := case.listed(key)) is not None}
     tally = Tally(
         kind=case.kind,
         known=case.known,
         missing=case.missing,
         implausible=len(case.printed.rejected) + sum(bool(found.out_of_line) for found in doubts.values()),
-        judged=len(case.printed.rows) + len(case.printed.rejected),
-        moved=sum(bool(found.moved) for key, found in doubts.items() if key in listed),
-        compared=len(listed),
+        judged=len(rows) + len(case.printed.rejected),
+        moved=sum(bool(found.moved) for key, found in doubts.items() if key in moved),
+        compared=len(rows) - (len(case.moved) - len(moved)),
     )
-    for key, old in listed.items():
-        tally.note_kinds(old, prices_of(case.printed.rows[key]))
+    for key, old in moved.items():
+        tally.note_lost(old, prices_of(rows[key]))
+    if any(count >= case.guard.settings.lost_rows for count in tally.lost.values()):
+        tally.note_had(old for key in rows if (old := case.listed(key)) is not None)
     return tally
 
 
@@ -169,8 +180,8 @@ def rule_unchanged(case: Case) -> Ruling:
     """The same body again: what waited was seen once more, everything else is as it was."""
     ruling = Ruling()
     waiting = {key: entry for key, entries in case.entries.items() for entry in entries if entry.state == PENDING}
-    printed = Printed(rows={key: entry.row for key, entry in waiting.items() if entry.row is not None})
-    case = replace(case, printed=printed)
+    rows = {key: entry.row for key, entry in waiting.items() if entry.row is not None}
+    case = replace(case, printed=Printed(rows=rows, changed=rows))
     for key, entry in waiting.items():
         again = seen_again(case.connection, entry, case.seen)
         if entry.row is not None and _released(case, again, entry.row):
@@ -180,12 +191,12 @@ def rule_unchanged(case: Case) -> Ruling:
     return ruling
 
 
-def allowed_faults(connection: Connection, guard: Guard, source: str, now: datetime) -> set[str]:
+def allowed_faults(connection: Connection, guard: Guard, source: str, standing: Standing, now: datetime) -> set[str]:
     """Faults of a whole sweep that are let pass: a person accepted them, or what is missing has outlived the prices it kept."""
-    last = last_whole_sweep(connection, source)
-    allowed = accepted_faults(connection, source, None if last is None else from_s(last))
+    last = standing.whole_at
+    allowed = accepted_faults(connection, source, None if last is None else from_s(last)) if standing.judged else set()
     known = guard.sources.get(source)
-    for fault, refused in refusals(connection, source).items():
+    for fault, refused in refusals(connection, source).items() if standing.pending else ():
         lasted = known is not None and now - refused["first_seen"] >= timedelta(hours=known.settings.max_age_hours)
         if fault in BELIEVED_IN_TIME and lasted and refused["sweeps"] + 1 >= guard.settings.drop_sweeps:
             allowed.add(fault)

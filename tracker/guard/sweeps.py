@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tracker.guard.doubts import SweepRefused
@@ -26,14 +26,16 @@ class Tally:
     moved: int = 0  # beyond the limit of a change
     compared: int = 0  # rows with a price before
     lost: Counter[str] = field(default_factory=Counter)  # token kinds that a row had before and has no more
-    had: Counter[str] = field(default_factory=Counter)
+    had: Counter[str] = field(default_factory=Counter)  # counted where enough rows lost one
 
-    def note_kinds(self, old: Prices, new: Prices) -> None:
-        """Count the components that were known before, and those of them that are gone."""
-        for name, price in old.items():
-            if price is not None:
-                self.had[name] += 1
-                self.lost[name] += new.get(name) is None
+    def note_lost(self, old: Prices, new: Prices) -> None:
+        """Count the components of a price that were known before and are gone."""
+        self.lost.update(name for name, price in old.items() if price is not None and new.get(name) is None)
+
+    def note_had(self, listed: Iterable[Prices]) -> None:
+        """Count the components that were known before."""
+        for old in listed:
+            self.had.update(name for name, price in old.items() if price is not None)
 
 
 def refuse_if_impossible(tally: Tally, source: str, settings: GuardSettings, accepted: Collection[str]) -> None:
@@ -65,15 +67,19 @@ def _present(tally: Tally) -> dict[str, Known]:
 
 
 def _drop(tally: Tally, settings: GuardSettings) -> str:
-    missing, before = _missing(tally), _present(tally)
-    limit = settings.rent_drop if tally.kind is OFFERS else settings.token_drop
-    if len(missing) >= settings.drop_rows and len(missing) > limit * len(before):
+    missing = _missing(tally)
+    if len(missing) < settings.drop_rows:
+        return ""
+    before, limit = _present(tally), settings.rent_drop if tally.kind is OFFERS else settings.token_drop
+    if len(missing) > limit * len(before):
         return f"{len(missing)} of {len(before)} listed prices vanished at once (limit {limit:.0%})"
     return ""
 
 
 def _provider_drop(tally: Tally, settings: GuardSettings) -> str:
     missing = Counter(known.provider for known in _missing(tally).values())
+    if max(missing.values(), default=0) < settings.provider_rows:
+        return ""
     before = Counter(known.provider for known in _present(tally).values())
     for provider, count in missing.items():
         if count == before[provider] and count >= settings.provider_rows and len(before) > 1:
@@ -84,7 +90,7 @@ def _provider_drop(tally: Tally, settings: GuardSettings) -> str:
 def _anchor(tally: Tally, source: str, settings: GuardSettings) -> str:
     """A GPU or model the source cannot be without has no price left in this sweep."""
     missing = _missing(tally)
-    for anchor in settings.anchors.get(source, ()):
+    for anchor in settings.anchors.get(source, ()) if missing else ():
         of_it = {key for key, known in tally.known.items() if known.thing == anchor and not known.gone}
         if of_it and of_it <= missing.keys():
             return f"{anchor}, which it listed, is missing"
@@ -104,7 +110,8 @@ def _mass(count: int, of: int, settings: GuardSettings, what: str, fewest: int) 
 
 def _lost(tally: Tally, settings: GuardSettings) -> str:
     """A component that most rows had and have no more: a column the parser no longer finds."""
-    for name, count in tally.lost.items():
+    for name in tally.kind.prices:
+        count = tally.lost[name]
         if count >= settings.lost_rows and count > settings.lost_share * tally.had[name]:
             return f"{count} of {tally.had[name]} prices lost their {name.replace('_', ' ')} price at once"
     return ""

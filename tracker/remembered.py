@@ -1,0 +1,55 @@
+"""What this process knows of each source's listing since it kept its last sweep, so that the next one need not read it again.
+
+It is used only where the transaction that keeps a sweep finds the source at the very version that was remembered, and changed only
+after a transaction has ended well; otherwise the database is read. The rows of the sources that were swept longest ago go first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tracker.listing import Known, Listing
+from tracker.standing import Version
+
+MOST_ROWS = 60_000  # about 600 bytes each
+
+Listings = Mapping[str, Listing]  # by the name of a kind
+Updates = Mapping[str, Mapping[str, Known]]  # by kind and identity: what a sweep changed
+
+
+@dataclass(slots=True)
+class Remembered:
+    """The listings of sources by their last known version."""
+
+    most_rows: int = MOST_ROWS
+    _found: dict[str, tuple[Version, Listings]] = field(default_factory=dict)  # the longest unused first
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def at(self, source: str, version: Version) -> Listings | None:
+        """The listing of a source at just that version, for the transaction that found it there; else None, and it is forgotten."""
+        with self._lock:
+            known, listings = self._found.get(source, (None, None))
+            if known != version:
+                self._found.pop(source, None)
+            return listings if known == version else None
+
+    def put(self, source: str, version: Version, listings: Listings, updates: Updates) -> None:
+        """Remember a listing with what a sweep that is kept changed in it."""
+        with self._lock:
+            self._found.pop(source, None)
+            for kind, changed in updates.items():
+                listings[kind].update(changed)
+            self._found[source] = (version, listings)
+            self._forget()
+
+    def _forget(self) -> None:
+        """Let go of the sources swept longest ago while there are too many rows."""
+        rows = {source: sum(len(listing.known) for listing in found.values()) for source, (_, found) in self._found.items()}
+        spare = sum(rows.values()) - self.most_rows
+        for source, count in rows.items():
+            if spare <= 0:
+                break
+            del self._found[source]
+            spare -= count
