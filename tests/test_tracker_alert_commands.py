@@ -220,7 +220,15 @@ def test_the_command_prints_the_same(shell: Watch) -> None:
     assert "cheaper setup for large-60b: $1.80/h instead of $2.00/h" in done.text
     found = run(shell, "backtest", "--since", "1d", "--step", "1m", "--json").json
     assert (found["looks"], [fired["rule"] for fired in found["fired"]], found["missed"]) == (3, ["cheaper"], [])
-    assert found["rules"][0] == {"rule": "cheaper", "kind": "cheaper_setup", "fired": 1, "still_true": 0, "known": 0, "missed": 0}
+    assert found["rules"][0] == {
+        "rule": "cheaper",
+        "kind": "cheaper_setup",
+        "fired": 1,
+        "sent": 1,
+        "still_true": 0,
+        "known": 0,
+        "missed": 0,
+    }
     assert len(shell.told()) == 1  # a replay stores nothing
 
 

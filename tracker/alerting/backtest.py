@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
-from tracker.alerting.hearing import Heard, bases_of, hear
-from tracker.alerting.judge import Prices, Seen, State, Terms, moved, still_true
-from tracker.alerting.message import Alarm, alarm_of
+from tracker.alerting.hearing import Heard
+from tracker.alerting.judge import Prices, Seen, Terms, key_of, moved, still_true
+from tracker.alerting.message import Alarm
 from tracker.alerting.observe import terms_of
+from tracker.alerting.rehearsal import Rehearsal, Sent
 from tracker.alerting.rules import Rule
-from tracker.alerting.view import View
 from tracker.snapshot import Snapshot
 from tracker.world import World
 
@@ -22,11 +23,13 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fired:
-    """An alert that would have been told, and whether it was still true six hours later; None: the history ends before."""
+    """An alert that would have been told, what would have become of it, and whether it was still true six hours later; None: the
+    history ends before."""
 
     at: datetime
     alarm: Alarm
     still_true: bool | None
+    sent: Sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,12 @@ class Backtest:
     fired: tuple[Fired, ...]
     missed: tuple[Missed, ...]
 
+    @property
+    def messages(self) -> int:
+        """Messages people would have had: one for each alert that was sent alone, one for all that were sent together."""
+        alone = sum(fired.sent.at is not None and not fired.sent.bundled for fired in self.fired)
+        return alone + len({(fired.sent.at, fired.alarm.routes) for fired in self.fired if fired.sent.bundled})
+
     def precision(self, rule: str) -> tuple[int, int]:
         """Alerts of a rule that were still true, of those it is known of."""
         known = [f.still_true for f in self.fired if f.alarm.rule == rule and f.still_true is not None]
@@ -62,34 +71,37 @@ class _Record:
 
     terms: Terms
     seen: list[tuple[datetime, Seen]] = field(default_factory=list)
-    told: list[tuple[datetime, Heard]] = field(default_factory=list)
+    told: dict[str, tuple[datetime, Heard]] = field(default_factory=dict)  # by key of the message
 
 
 def backtest(world: World, rules: Mapping[str, Rule], past: Iterable[Snapshot]) -> Backtest:
-    """Judge every snapshot in turn, as the daemon would have."""
-    states: dict[Key, State] = {}
+    """Judge every snapshot in turn, as the daemon would have; quiet hours, the limit a day and digests included."""
     records: dict[Key, _Record] = {}
+    alarms: dict[str, Alarm] = {}
     looks, first, last = 0, None, None
-    for snapshot in past:
-        looks, first, last = looks + 1, first or snapshot.at, snapshot.at
-        view = View(snapshot=snapshot, states=states, started_at=first, bases=bases_of(world))
-        for heard in list(hear(rules, view, snapshot.at)):
-            key = (heard.seen.rule, heard.seen.subject)
-            states[key] = heard.ruling.state
-            record = records.setdefault(key, _Record(heard.terms))
-            record.seen.append((snapshot.at, heard.seen))
-            if heard.ruling.told:
-                record.told.append((snapshot.at, heard))
+    with Rehearsal(replace(world, alerts=replace(world.alerts, rules=rules))) as rehearsal:
+        for snapshot in past:
+            looks, first, last = looks + 1, first or snapshot.at, snapshot.at
+            told = rehearsal.judge(snapshot, partial(_note, records, snapshot.at))
+            alarms |= {alarm.key: alarm for alarm in told}
+        sent = rehearsal.sent()
     fired = [
-        Fired(at=at, alarm=alarm_of(heard, world, at), still_true=_held(record, at, heard))
+        Fired(at=at, alarm=alarms[key], still_true=_held(record, at, heard), sent=sent[key])
         for record in records.values()
-        for at, heard in record.told
+        for key, (at, heard) in record.told.items()
     ]
     missed = [miss for key, record in records.items() for miss in _misses(key, record)]
     return Backtest(
         looks=looks, first=first, last=last, fired=tuple(sorted(fired, key=lambda f: (f.at, f.alarm.key))),
         missed=tuple(sorted(missed, key=lambda m: (m.at, m.rule, m.subject))),
     )  # fmt: skip
+
+
+def _note(records: dict[Key, _Record], at: datetime, heard: Heard) -> None:
+    record = records.setdefault((heard.seen.rule, heard.seen.subject), _Record(heard.terms))
+    record.seen.append((at, heard.seen))
+    if heard.ruling.told:
+        record.told[key_of(heard.seen, at)] = (at, heard)
 
 
 def _held(record: _Record, at: datetime, heard: Heard) -> bool | None:
@@ -119,7 +131,7 @@ def _misses(key: Key, record: _Record) -> Iterator[Missed]:
             if at - risen >= terms.rearm:
                 level, risen = seen.prices, None
         elif (end := _lasts(terms, level, way, looks[number:])) is not None:
-            if not any(at <= moment <= end for moment, _ in record.told):
+            if not any(at <= moment <= end for moment, _ in record.told.values()):
                 yield Missed(at=at, rule=key[0], subject=key[1], old=level, new=seen.prices)
             level, risen = seen.prices, None
 
@@ -143,13 +155,14 @@ def _way(terms: Terms, level: Prices, prices: Prices) -> str:
 
 
 def summary(found: Backtest, rules: Mapping[str, Rule]) -> list[dict[str, Any]]:
-    """One line a rule: alerts, how many were still true of how many, and misses."""
+    """One line a rule: alerts, how many of them were sent, how many were still true of how many, and misses."""
     lines = []
     for name, rule in rules.items():
         right, known = found.precision(name)
         lines.append(
             {
-                "rule": name, "kind": rule.kind, "fired": sum(f.alarm.rule == name for f in found.fired), "still_true": right,
+                "rule": name, "kind": rule.kind, "fired": sum(f.alarm.rule == name for f in found.fired),
+                "sent": sum(f.alarm.rule == name and f.sent.at is not None for f in found.fired), "still_true": right,
                 "known": known, "missed": sum(m.rule == name for m in found.missed) if terms_of(rule).tells else None,
             }
         )  # fmt: skip

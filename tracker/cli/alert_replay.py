@@ -28,7 +28,8 @@ def run_backtest(
     rule: Annotated[str, typer.Option("--rule", help="Only this one.")] = "",
     as_json: Json = False,
 ) -> None:
-    """What the rules would have told over the stored history, how much of it was still true 6 hours later, and what they missed."""
+    """What the rules would have told over the stored history, when it would have been sent by [delivery] of alerts.toml, how much of it
+    was still true 6 hours later, and what they missed."""
     here = session()
     if rule:
         known_rule(here, rule)
@@ -40,28 +41,58 @@ def run_backtest(
     lines = summary(found, rules)
     if as_json:
         fired = [_fired(one) for one in found.fired]
-        print_json({"looks": found.looks, "first": found.first, "last": found.last, "rules": lines, "fired": fired, "missed": found.missed})
+        print_json(
+            {
+                "looks": found.looks,
+                "messages": found.messages,
+                "first": found.first,
+                "last": found.last,
+                "rules": lines,
+                "fired": fired,
+                "missed": found.missed,
+            }
+        )
     else:
         _print_backtest(found, lines)
 
 
 def _fired(found: Fired) -> dict[str, Any]:
     alarm = found.alarm
-    return {"at": found.at, "rule": alarm.rule, "subject": alarm.subject, "still_true": found.still_true, "text": alarm.text, **alarm.facts}
+    return {
+        "at": found.at, "rule": alarm.rule, "subject": alarm.subject, "still_true": found.still_true, "sent_at": found.sent.at,
+        "bundled": found.sent.bundled, "waits_until": found.sent.waits_until, "text": alarm.text, **alarm.facts,
+    }  # fmt: skip
+
+
+def _sent(found: Fired) -> str:
+    """What would have become of it, in words."""
+    sent = found.sent
+    if sent.waits_until is not None:
+        return f"waits until {sent.waits_until:%Y-%m-%d %H:%M}"
+    if sent.at is None:
+        return "never: over before"
+    return ("at once" if sent.at == found.at else f"{sent.at:%Y-%m-%d %H:%M}") + (", with others" if sent.bundled else "")
 
 
 def _print_backtest(found: Backtest, lines: list[dict[str, Any]]) -> None:
     word = {True: "yes", False: "no", None: "?"}
     print_table(
-        ("time (UTC)", "rule", "true 6 h later", "what"),
-        [(f"{f.at:%Y-%m-%d %H:%M}", f.alarm.rule, word[f.still_true], f.alarm.text) for f in found.fired],
+        ("time (UTC)", "rule", "sent", "true 6 h later", "what"),
+        [(f"{f.at:%Y-%m-%d %H:%M}", f.alarm.rule, _sent(f), word[f.still_true], f.alarm.text) for f in found.fired],
     )
     for miss in found.missed:
         old, new = (", ".join(f"{value.normalize():f}" for value in prices.values()) for prices in (miss.old, miss.new))
         say(f"missed {miss.at:%Y-%m-%d %H:%M}: {miss.rule} {miss.subject}: {old} to {new}")
     cells = [
-        (line["rule"], str(line["fired"]), f"{line['still_true']} of {line['known']}", "-" if (n := line["missed"]) is None else str(n))
+        (
+            line["rule"],
+            str(line["fired"]),
+            str(line["sent"]),
+            f"{line['still_true']} of {line['known']}",
+            "-" if (n := line["missed"]) is None else str(n),
+        )
         for line in lines
     ]
     days = 0.0 if found.first is None or found.last is None else (found.last - found.first) / timedelta(days=1)
-    print_table(("rule", "alerts", "true 6 h later", "missed"), cells, numbers=(1, 2, 3), title=f"{found.looks} looks over {days:.1f} days")
+    title = f"{found.looks} looks over {days:.1f} days, {found.messages} message{'' if found.messages == 1 else 's'}"
+    print_table(("rule", "alerts", "sent", "true 6 h later", "missed"), cells, numbers=(1, 2, 3, 4), title=title)
