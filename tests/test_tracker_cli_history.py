@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asgi import Served, body
 from books import B300
 from commands import NOW, breakeven
 from sqlalchemy import Engine
@@ -18,10 +19,12 @@ from tracker.ageing import latest
 from tracker.decisions import keep_decisions
 from tracker.opening import open_book
 from tracker.paths import data_dir
-from tracker.recompute import Sizer
+from tracker.recompute import Sizer, recompute
+from tracker.rollup.run import roll_up
 from tracker.rows import OfferRow, RateRow, scaled
 from tracker.store import SweepReport, record_sweep
 from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.web.front import make_front
 from tracker.world import World, load_world
 
 CONFIG = Path(__file__).resolve().parents[1] / "config"
@@ -87,6 +90,39 @@ def test_break_evens_are_those_that_were_decided(db: Engine) -> None:
     assert [round(value / tokens[0], 6) for value in tokens] == [1, 1, Decimal("1.25"), Decimal("1.25"), Decimal("1.125")]
     assert list(rows[0]) == list(rows[-1])
     assert {(row["api_provider"], row["status"]) for row in rows} == {("moonshot", rows[0]["status"])}
+
+
+@pytest.mark.parametrize("what", ["setup", "breakeven"])
+def test_the_api_tells_the_same(db: Engine, what: str) -> None:
+    world = load_world(CONFIG)
+    app = make_front(Served(world, db, recompute(db, world, Sizer(world), NOW), lambda: NOW))
+    asked = f"/api/v1/history/{what}/kimi-k3.1-pro?since=10h&until=5h&step=1h"
+    assert body(app, asked)["history"] == told(what) != []
+    until = (NOW - timedelta(hours=7)).isoformat().replace("+00:00", "Z")
+    early = breakeven("history", what, "kimi-k3.1-pro", "--since", "3h", "--step", "1h", "--json", at=NOW - timedelta(hours=7)).json
+    found = body(app, f"/api/v1/history/{what}/kimi-k3.1-pro?since=3h&step=1h&at={until}")
+    assert (found["at"], found["history"], found["next"]) == (until, early, None)
+    assert [row["usd_per_hour"] for row in early] == ["40.00", "40.00", "50.00", "50.00"]
+
+
+def test_the_lowest_price_of_a_day_is_that_of_the_api(db: Engine) -> None:
+    """$40 an hour for eight is $5 a GPU."""
+    world = load_world(CONFIG)
+    words = ("history", "days", "nvidia-b300-sxm-288", "--gpus", "8", "--since", "2026-11-28")
+    assert breakeven(*words).text == "nothing known of days nvidia-b300-sxm-288 in that time"
+    roll_up(db, world.config.sources, NOW, precedence=world.settings.precedence.root)
+    app = make_front(Served(world, db, recompute(db, world, Sizer(world), NOW), lambda: NOW))
+    found = breakeven(*words, "--json").json
+    assert found == body(app, "/api/v1/history/days/nvidia-b300-sxm-288?gpu_count=8&since=2026-11-28")["history"]
+    assert [(row["day"], row["usd_per_gpu_hour"], row["most_usd_per_gpu_hour"], row["provider"]) for row in found] == [
+        ("2026-11-29", "5", "6.25", "runpod")
+    ]
+    assert "2026-11-29 8 on_demand 5 runpod" in breakeven(*words).text
+    assert breakeven(*words, at=NOW + timedelta(days=9)).text == breakeven(*words).text
+    assert breakeven("--at", "2026-11-29T11:00Z", *words).text == "nothing known of days nvidia-b300-sxm-288 in that time"
+    assert breakeven("history", "days", "nvidia-b300-sxm-288", "--gpus", "3").err == (
+        "breakeven: no figures a day of machines of 3 GPUs; there are 1, 2, 4, 8, 16\n"
+    )
 
 
 def test_a_decision_is_not_told_longer_than_its_prices_were_fresh(db: Engine) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-import httpx
 import pytest
+from asgi import Served, body, get
 from fastapi import HTTPException
 from small_world import T0, fill, offer, rate, sweep
 from sqlalchemy import Engine
@@ -20,7 +19,6 @@ from sqlalchemy import Engine
 from tracker.alerting.ledger import ALERT
 from tracker.bookfile import Dated
 from tracker.bookstore import import_dated
-from tracker.faults import Trouble
 from tracker.recompute import Sizer, recompute
 from tracker.rows import to_s
 from tracker.snapshot import Snapshot
@@ -32,18 +30,8 @@ from tracker.world import World
 NOW = T0 + timedelta(hours=6)
 THEN = (T0 + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%MZ")
 ROUTES = ("/api/v1/models", "/api/v1/models/large-60b", "/api/v1/offers", "/api/v1/rates", "/api/v1/sources")
-EVERY_ROUTE = (*ROUTES, "/api/v1/alerts", "/api/v1/changes", "/api/v1/history/gpu/test-141", "/")
-
-
-@dataclass
-class Served:
-    """What the web needs of a daemon."""
-
-    world: World
-    db: Engine
-    snapshot: Snapshot
-    trouble: Trouble = field(default_factory=Trouble)
-    now: Callable[[], datetime] = lambda: NOW
+HISTORIES = tuple(f"/api/v1/history/{name}" for name in ("gpu/test-141", "setup/large-60b", "breakeven/large-60b", "days/test-141"))
+EVERY_ROUTE = (*ROUTES, "/api/v1/alerts", "/api/v1/changes", *HISTORIES, "/")
 
 
 @pytest.fixture
@@ -52,24 +40,7 @@ def app(db: Engine, world: World) -> App:
     fill(db)
     sweep(db, "rents", T0 + timedelta(hours=2), offer("9.00"), offer("3.00", sku="80x2", gpu="test-80", gpu_count=2))
     sweep(db, "tokens", T0 + timedelta(hours=2), rate(input="1", cache_read="0.1", output="5"))
-    return make_front(Served(world, db, recompute(db, world, Sizer(world), NOW)))
-
-
-def get(app: App, *paths: str) -> list[httpx.Response]:
-    """Answers in turn, as a client over the network would have them."""
-
-    async def ask() -> list[httpx.Response]:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://breakeven.test") as client:
-            return [await client.get(path) for path in paths]
-
-    return asyncio.run(ask())
-
-
-def body(app: App, path: str) -> Any:
-    """An answer's JSON, with money as strings."""
-    (answer,) = get(app, path)
-    assert answer.status_code == 200, answer.text
-    return json.loads(answer.text)
+    return make_front(Served(world, db, recompute(db, world, Sizer(world), NOW), lambda: NOW))
 
 
 def test_a_model_is_answered_as_it_was_known_then(app: App) -> None:
@@ -141,7 +112,7 @@ def test_before_the_book_began_imported_history_answers_and_says_so(db: Engine, 
     sweep(db, "rents", T0, offer("2.30"))
     day = to_s(T0 - timedelta(days=10))
     import_dated(db, [Dated(offer("2.00", provider="old"), "price-page", day, day, None)], T0 + timedelta(hours=1))
-    app = make_front(Served(world, db, recompute(db, world, Sizer(world), NOW)))
+    app = make_front(Served(world, db, recompute(db, world, Sizer(world), NOW), lambda: NOW))
     found = body(app, "/api/v1/offers?at=2026-10-25")
     assert ([o["usd_per_hour"] for o in found["offers"]], found["known"]) == (["2"], "2026-11-02T13:00:00Z")
     assert "The book began later: this is imported history, as known at 2026-11-02 13:00 UTC." in get(app, "/?at=2026-10-25")[0].text
@@ -192,7 +163,7 @@ def test_changes_of_the_last_minute_come_again_with_the_cursor(db: Engine, world
     """A sweep that ended a moment before the newest one may not be in the book yet: its changes must not be passed over."""
     sweep(db, "rents", T0, offer("2.30"))
     sweep(db, "rents", NOW - timedelta(seconds=20), offer("2.40"))
-    app = make_front(Served(world, db, recompute(db, world, Sizer(world), NOW)))
+    app = make_front(Served(world, db, recompute(db, world, Sizer(world), NOW), lambda: NOW))
     first = body(app, "/api/v1/changes?since=1d")
     assert len(first["changes"]) == 2
     assert first["next"] == first["changes"][0]["event"]
@@ -215,8 +186,17 @@ def test_changes_of_the_last_minute_come_again_with_the_cursor(db: Engine, world
         ("/api/v1/changes?limit=1000000", 422, "less than or equal to 1000"),
         ("/api/v1/history/gpu/test-14", 404, "test-141"),
         ("/api/v1/history/rate/nobody", 404, "nobody"),
-        ("/api/v1/history/nothing/test-141", 404, "there are offer, gpu, rate"),
-        ("/api/v1/history/gpu/test-141?since=30d&step=1m", 400, "more than 400 steps"),
+        ("/api/v1/history/nothing/test-141", 404, "there are offer, gpu, rate, setup, breakeven, days"),
+        ("/api/v1/history/gpu/test-141?limit=401", 422, "less than or equal to 400"),
+        ("/api/v1/history/gpu/test-141?policy=studiotv", 400, "prices of gpu are of no workload or policy; leave them out"),
+        ("/api/v1/history/setup/large-6b", 404, "did you mean large-60b"),
+        ("/api/v1/history/setup/large-60b?workload=turn", 404, "did you mean turns"),
+        ("/api/v1/history/breakeven/large-60b?policy=nobody", 404, "nobody"),
+        ("/api/v1/history/setup/large-60b?step=1x", 400, "no length of time; write 30m, 6h, 7d or 2w"),
+        ("/api/v1/history/days/test-14", 404, "test-141"),
+        ("/api/v1/history/days/test-141?tier=spots", 404, "did you mean spot"),
+        ("/api/v1/history/days/test-141?gpu_count=3", 400, "machines of 3 GPUs; there are 1, 2, 4, 8, 16"),
+        ("/api/v1/history/days/test-141?since=1d&until=2d", 400, "ends .* before it begins"),
         ("/api/v1/history/gpu/test-141?since=1d&until=2d", 400, "ends .* before it begins"),
         ("/api/v1/history/gpu/test-141?step=0d", 400, "no length of time"),
     ],

@@ -177,13 +177,13 @@ def _change(row: RowMapping, what: str, name: str, old: dict[str, Decimal | None
     )
 
 
-def steps(start: datetime, end: datetime, step: timedelta, most: int = MAX_STEPS) -> Iterator[datetime]:
-    """Moments from ``start`` on, before ``end``; RangeError for a range without any, or with more than ``most``."""
+def steps(start: datetime, end: datetime, step: timedelta, most: int | None = MAX_STEPS) -> Iterator[datetime]:
+    """Moments from ``start`` on, before ``end``; RangeError for a range without any, or with more than ``most`` where there is a limit."""
     if step <= timedelta(0):
         raise RangeError("the step must be longer than nothing")
     if end <= start:
         raise RangeError(f"the range ends ({end:%Y-%m-%d %H:%M}) before it begins ({start:%Y-%m-%d %H:%M})")
-    if (end - start) / step > most:
+    if most is not None and (end - start) / step > most:
         raise RangeError(f"that is more than {most:,} steps; lengthen the step")
     yield from (start + step * number for number in range(-(-(end - start) // step)))
 
