@@ -14,7 +14,8 @@ from sqlalchemy import Engine, func, select
 
 from tracker.book import read_book
 from tracker.bookfile import OFFER_COLUMNS, RATE_COLUMNS, BookFileError, Dated
-from tracker.bookstore import book_digest, export_book, import_book, import_dated, starter_is_loaded
+from tracker.bookmark import book_digest, starter_is_loaded
+from tracker.bookstore import export_book, import_book, import_dated
 from tracker.database import reading
 from tracker.facts.catalogue import Catalogue, load_catalogue
 from tracker.paths import config_dir

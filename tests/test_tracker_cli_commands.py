@@ -53,25 +53,31 @@ def test_a_slip_of_the_pen_is_answered_with_the_closest_of_all_commands() -> Non
     assert "Did you mean 'quarantine'?" in wrong.err
 
 
-def imported(*words: str) -> set[str]:
-    """Modules that are loaded when ``breakeven WORDS --help`` has been answered."""
-    code = (
-        "import json, sys\nfrom tracker.cli import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
-    )
-    ran = subprocess.run([sys.executable, "-c", code, *words, "--help"], capture_output=True, text=True, check=True, timeout=60)
+def loaded(code: str, *words: str) -> set[str]:
+    """Modules that a new process has loaded when it has run the code."""
+    told = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    ran = subprocess.run([sys.executable, "-c", told, *words], capture_output=True, text=True, check=True, timeout=60)
     return set(json.loads(ran.stderr))
 
 
-def test_run_loads_no_other_command_and_no_scraper() -> None:
-    found = imported("run")
+HELP = "from tracker.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
+
+
+def test_a_command_loads_no_other_and_no_scraper() -> None:
+    found = loaded(HELP, "run", "--help")
     assert "tracker.cli.run" in found
-    others = {f"tracker.cli.{module}" for module in COMMANDS.values()} - {"tracker.cli.run"}
-    heavy = {"bs4", "alembic", "apprise", "pyarrow", "psycopg", "currency_converter"}
-    rooms = {"tracker.history.load", "tracker.exports.tables", "tracker.finance.report", "tracker.rederive", "tracker.alerting.backtest"}
-    assert found & (others | heavy | rooms) == set()
-    assert not any(name.startswith("scrapers.vast") for name in found)
+    assert found & ({f"tracker.cli.{module}" for module in COMMANDS.values()} - {"tracker.cli.run"}) == set()
+    assert {name for name in found if name.startswith("scrapers.")} == {"scrapers.contract"}
 
 
 def test_help_of_all_loads_them_all() -> None:
-    assert {f"tracker.cli.{module}" for module in COMMANDS.values()} <= imported()
+    assert {f"tracker.cli.{module}" for module in COMMANDS.values()} <= loaded(HELP, "--help")
+
+
+def test_a_start_loads_what_the_first_scrape_needs_and_nothing_else() -> None:
+    found = loaded("import tracker.cli.run, tracker.cli.program")
+    assert {"uvicorn", "sqlalchemy", "tracker.recompute", "tracker.metrics.families"} <= found
+    later = {"fastapi", "starlette", "jinja2", "apscheduler", "httpx", "tenacity", "rich", "prometheus_client"}  # by the daemon behind it
+    seldom = {"alembic", "bs4", "apprise", "smtplib", "PIL", "pyarrow", "psycopg", "currency_converter"}
+    rooms = {"tracker.daemon", "tracker.collect", "tracker.store", "tracker.bookstore", "tracker.web.app", "tracker.alerting.desk"}
+    assert found & (later | seldom | rooms) == set()

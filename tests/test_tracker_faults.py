@@ -21,9 +21,10 @@ from upstream import Upstream
 from worlds import serve_market, write_user_config
 
 from tracker.ageing import aged, latest
-from tracker.clock import Watch, clock_fault, mend_future, reading_moment
+from tracker.clock import Watch, clock_fault, mend_future
 from tracker.database import open_database, reading, writing
 from tracker.faults import READS, Trouble, fault_kind, fault_line
+from tracker.newest import reading_moment
 from tracker.patience import patiently
 from tracker.readiness import not_ready
 from tracker.recompute import Sizer

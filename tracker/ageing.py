@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Engine
 
-from tracker.clock import newest_sweep, reading_moment
 from tracker.database import reading as transaction
 from tracker.entries import Entries, Listed, Reading, Value
+from tracker.newest import newest_sweep, reading_moment
 from tracker.recompute import Sizer, of_book, snapshot_of
 from tracker.rows import whole
 from tracker.snapshot import Snapshot, SourceHealth

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import heapq
 import tempfile
 from array import array
@@ -22,6 +21,7 @@ from engine.offers import AVAILABILITIES
 from engine.rates import TOKEN_KINDS
 from tracker.asof import BACKDATED, IMPORTED, Moment, as_known, known_by
 from tracker.bookfile import OFFER_COLUMNS, RATE_COLUMNS, BookFileError, Dated, read_book_files
+from tracker.bookmark import book_digest
 from tracker.database import reading, writing
 from tracker.facts.catalogue import Catalogue
 from tracker.listen import announce
@@ -40,15 +40,6 @@ class Imported:
 
     rows: int
     new_points: int
-
-
-def book_digest(folder: Path) -> str:
-    """Hash of the book files in ``folder``."""
-    digest = hashlib.sha256()
-    for name in ("offers.csv", "rates.csv"):
-        path = folder / name
-        digest.update(path.read_bytes() if path.exists() else b"")
-    return digest.hexdigest()
 
 
 def import_book(db: Engine, folder: Path, catalogue: Catalogue, now: datetime) -> Imported:
@@ -73,12 +64,6 @@ def _add(connection: Connection, dated: Sequence[Dated], now: datetime) -> int:
     _cover(connection, dated, now)
     announce(connection, "")
     return new
-
-
-def starter_is_loaded(connection: Connection, folder: Path) -> bool:
-    """Whether exactly this book was imported before."""
-    found = select(SWEEP.c.id).where(SWEEP.c.source == IMPORTED, SWEEP.c.input_hash == book_digest(folder))
-    return connection.scalar(found.limit(1)) is not None
 
 
 def _import(connection: Connection, dated: Sequence[Dated], kind: Kind, now: datetime) -> int:

@@ -16,15 +16,12 @@ from sqlmodel import SQLModel
 
 from engine.units import SECONDS_PER_HOUR
 from tracker.derived_tables import Decision as Decision  # registers the table
-from tracker.leases import SKEW
-from tracker.listing import ACCEPTED
+from tracker.listing import ACCEPTED, OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
+from tracker.newest import SKEW, newest_at
 from tracker.postgres import serialize
-from tracker.rows import from_s
-from tracker.store import OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
 
 _TABLES = SQLModel.metadata.tables
 STEP_S = 5.0  # less is a clock being trimmed
-RECENT = 50  # sweeps looked at for the newest moment: about as many as are stored within the skew
 
 
 @dataclass(slots=True)
@@ -45,29 +42,13 @@ class Watch:
         return moved if abs(moved) >= STEP_S else 0.0
 
 
-def newest_sweep(connection: Connection) -> int:
-    """Number of the sweep stored last; 0 before the first."""
-    return connection.scalar(select(func.max(SWEEP.c.id))) or 0
-
-
-def reading_moment(connection: Connection, now: datetime) -> datetime:
-    """When to read the book: now, or the newest sweep where another machine's clock is a little ahead of ours."""
-    newest = _newest_at(connection)
-    return newest if newest is not None and now < newest <= now + SKEW else now
-
-
 def clock_fault(connection: Connection, now: datetime) -> str:
     """What is wrong with the clock, as far as the book shows; empty when nothing is."""
-    newest = _newest_at(connection)
+    newest = newest_at(connection)
     if newest is None or newest <= now + SKEW:
         return ""
     hours = (newest - now).total_seconds() / SECONDS_PER_HOUR
     return f"clock: the newest sweep lies {hours:.1f} h in the future; this machine's clock is behind, or was ahead when that was stored"
-
-
-def _newest_at(connection: Connection) -> datetime | None:
-    found = connection.execute(select(SWEEP.c.at).order_by(SWEEP.c.id.desc()).limit(RECENT)).scalars().all()
-    return from_s(max(found)) if found else None
 
 
 def mend_future(connection: Connection, now: int, after_sweep: int) -> int:

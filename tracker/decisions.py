@@ -17,11 +17,11 @@ from sqlalchemy import Connection, Engine, func, select
 from engine.rate_choice import RateChoice
 from engine.rates import TOKEN_KINDS
 from engine.setups import Setup
-from tracker.clock import newest_sweep
 from tracker.config import Source
 from tracker.database import reading, writing
 from tracker.decided import DECISION, SCALES
 from tracker.lapses import RATE, RENT, SIDE, TOGETHER, Row, lapsed
+from tracker.newest import newest_sweep
 from tracker.points import insert_new
 from tracker.postgres import serialize
 from tracker.rows import scaled, to_s

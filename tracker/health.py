@@ -11,9 +11,9 @@ from sqlalchemy import Connection, RowMapping, and_, case, func, select
 from tracker.config import Source, secrets_of
 from tracker.guard.counts import GuardCounts, guard_counts
 from tracker.licences import licence_texts
+from tracker.listing import SWEEP
 from tracker.rows import from_s, to_s
 from tracker.snapshot import SourceHealth
-from tracker.store import SWEEP
 
 
 def off_reason(source: Source) -> str:

@@ -20,15 +20,13 @@ from sqlmodel import SQLModel
 from tracker.database import writing
 from tracker.errors import BreakevenError
 from tracker.listen import announce
+from tracker.newest import SKEW as SKEW
 from tracker.store import insert_new
 from tracker.tables import SourceLease as SourceLease  # registers the table
 
 LEASE, DELIVERY = SQLModel.metadata.tables["source_lease"], SQLModel.metadata.tables["alert_delivery"]
 CONTENDED_S = 1.0  # until the next look at a row that another process has locked: its transaction is short
 LONGEST_S = 900.0  # no lease is renewed beyond: a sweep has a deadline, so what lasts longer hangs
-
-
-SKEW = timedelta(minutes=5)  # how far the clocks of two machines may be apart and still be right
 
 
 class ClockWrong(BreakevenError):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from tracker.bookstore import import_book, starter_is_loaded
+from tracker.bookmark import starter_is_loaded
 from tracker.database import database_url, migrate, open_database, reading, writing
 from tracker.exchange import load_shipped
 from tracker.postgres import serialize
@@ -25,5 +25,7 @@ def open_book(world: World, data_dir: Path, now: datetime) -> Engine:
     with reading(db) as connection:
         wanted = (starter / "offers.csv").exists() and not starter_is_loaded(connection, starter)
     if wanted:
+        from tracker.bookstore import import_book  # at the first start, and after an upgrade
+
         import_book(db, starter, world.catalogue, now)
     return db
