@@ -9,20 +9,26 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import commands
 import httpx
 import pytest
+from commands import breakeven
 from questions import ALSO, LONG_OURS, LONG_TURNS, OURS, RATE, TURNS, asking_world, offers
 from small_world import T0, fill, small_world, sweep
 from sqlalchemy import Engine
 
 from tracker.ageing import latest
+from tracker.cli import session as sessions
 from tracker.database import reading
 from tracker.decided import course, decisions
 from tracker.decisions import keep_decisions
 from tracker.errors import ConfigError, UnknownName
+from tracker.exports.openmetrics import write_openmetrics
+from tracker.exports.past import Steps
 from tracker.faults import Trouble
 from tracker.metrics.families import families
 from tracker.paths import config_dir
@@ -288,3 +294,43 @@ def test_the_page_keeps_the_question_and_the_moment_together(served: Served) -> 
     assert 'href="/api/v1/offers?at=2026-11-02T12:05Z"' in page
     assert '<input type="hidden" name="policy" value="studiotv@ours">' in page
     assert "hidden" not in get(served, "/").text
+
+
+# --- commands and exports -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shell(book: Engine, world: World, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """The command line works on that book with that configuration, and was looked at once."""
+    look(book, world, NOW)
+    monkeypatch.setattr(sessions, "world", lambda: world)
+    monkeypatch.setattr(commands, "sessions_open_book", lambda *_: book)
+    return book
+
+
+@pytest.mark.parametrize("key", [TURNS, LONG_TURNS, OURS, LONG_OURS])
+def test_commands_answer_a_question_by_its_workload_and_policy(shell: Engine, key: tuple[str, str]) -> None:
+    provider, sku, price = WINNERS["large-60b", *key]
+    asked = ("--workload", key[0], "--policy", key[1])
+    found = breakeven("cheapest", "large-60b", *asked, "--json", at=NOW).json
+    assert (found["workload"], found["policy"]) == key
+    assert (found["setup"]["offer"]["provider"], found["setup"]["offer"]["sku"], D(found["setup"]["usd_per_hour"])) == (
+        provider,
+        sku,
+        D(price),
+    )
+    rows = breakeven("history", "setup", "large-60b", *asked, "--since", "1m", "--step", "1m", "--json", at=NOW + timedelta(minutes=1)).json
+    assert [(row["provider"], row["usd_per_hour"], row["decided_at"] is not None) for row in rows][-1] == (provider, price, True)
+
+
+def test_prices_have_no_question(shell: Engine) -> None:
+    done = breakeven("history", "gpu", "test-141", "--policy", "studiotv@ours", at=NOW)
+    assert (done.code, "prices of gpu are of no workload or policy" in " ".join(done.err.split())) == (2, True)
+
+
+def test_the_exported_past_has_every_question(book: Engine, world: World) -> None:
+    out = StringIO()
+    write_openmetrics(out, book, world, Steps(start=NOW, end=NOW + timedelta(minutes=2), step=timedelta(minutes=1)))
+    pattern = r'^breakeven_best_setup_usd_per_hour\{model="([^"]+)",workload="([^"]+)",policy="([^"]+)"\} (\S+) '
+    told = {(model, workload, policy): float(price) for model, workload, policy, price in re.findall(pattern, out.getvalue(), re.MULTILINE)}
+    assert told == {key: float(price) for key, (_, _, price) in WINNERS.items()}

@@ -19,6 +19,7 @@ from tracker.leases import start_alone
 from tracker.now import utc_now
 from tracker.paths import config_dir, data_dir, user_config_dir
 from tracker.present import source_line
+from tracker.questions import tracked
 from tracker.snapshot import SourceHealth
 from tracker.store import unmapped_names
 from tracker.turns import WORKERS, Turn, Turns, sweep_in_turn
@@ -112,6 +113,7 @@ def check(as_json: Json = False) -> None:
         "gpus": len(found.catalogue.gpus),
         "formats": len(found.catalogue.formats),
         "workloads": len(found.workloads),
+        "questions": len(tracked(found)),
     }
     if as_json:
         print_json(facts)
