@@ -22,6 +22,7 @@ from tracker.collect import Collector, keep
 from tracker.database import open_database, reading
 from tracker.health import source_health
 from tracker.postgres import connect_args
+from tracker.rows import to_ms
 from tracker.store import OFFER_POINT, SWEEP, SweepReport
 from tracker.tables import MAX_SCALED, RENT_SCALE
 from tracker.world import World
@@ -92,7 +93,7 @@ def test_every_value_comes_back_as_it_was_given(db: Engine) -> None:
     assert [(r.value.source_model, r.value.native.input, r.value.native.output) for r in book.rates] == [
         (odd, 0, Decimal("0.000000000001"))
     ]
-    assert (stored["error"], stored["bytes"], stored["recorded_at"]) == (odd, 2**40, T0)
+    assert (stored["error"], stored["bytes"], stored["at"] * 1000 + stored["lag_ms"]) == (odd, 2**40, to_ms(T0))
 
 
 @pytest.mark.real

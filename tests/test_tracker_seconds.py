@@ -61,10 +61,10 @@ def an_offer(id_: int, valid_from: int | None) -> str:
     )
 
 
-def a_sweep(at: int, digest: str = "h") -> str:
+def a_sweep(at: int, digest: str = "0f" * 32) -> str:
     return (
         "insert into sweep (source, at, recorded_at, started_at, finished_at, status, complete, rows, changed, skipped, bytes, input_hash, "
-        f"error) values ('runpod', {at}, {STAMP}, {STAMP}, {STAMP}, 'ok', true, 1, 1, '{{}}', 9, '{digest}', '')"
+        f"error) values ('runpod', {at}, {STAMP}, '2026-11-30 23:59:58.250000', {STAMP}, 'ok', true, 1, 1, '{{}}', 9, '{digest}', '')"
     )
 
 
@@ -86,7 +86,8 @@ def test_data_of_every_released_schema_is_there_in_seconds(empty: Engine, schema
     write(empty, a_sweep(MS), an_offer(7, None), an_offer(8, MS), a_point(7, MS, 3_590_000_000), a_point(7, MS + 3_600_000, 2_000_000_000))
     write(empty, rate, rate_point, unseen, statistic)
     migrate(empty)
-    assert rows(empty, "select at, changed from sweep") == [(T, 1)]
+    assert rows(empty, "select at, lag_ms, took_ms, changed from sweep") == [(T, -250, 1500, 1)]
+    assert [bytes(digest) for (digest,) in rows(empty, "select input_hash from sweep")] == [b"\x0f" * 32]
     assert rows(empty, "select offer_id, at, price from offer_point order by at") == [(7, T, 3_590_000_000), (7, T + 3600, 2_000_000_000)]
     assert rows(empty, "select at, input, valid_to from rate_point") == [(T, 7, T + 86_400)]
     assert rows(empty, "select valid_from, key from rate") == [(T, f'["api",{T}]')]
@@ -96,6 +97,9 @@ def test_data_of_every_released_schema_is_there_in_seconds(empty: Engine, schema
     assert rows(empty, "select at, median from statistic") == [(T, 3)]
     command.check(alembic_config(empty))
     command.downgrade(alembic_config(empty), schema)
+    ended = rows(empty, "select cast(started_at as text), cast(finished_at as text), input_hash from sweep")
+    [(begun, end, digest)] = ended
+    assert (str(begun)[11:21], str(end)[11:21], digest) == ("23:59:58.2", "23:59:59.7", "0f" * 32)
     assert rows(empty, "select at, price from offer_point order by at") == [(MS, 3_590_000_000), (MS + 3_600_000, 2_000_000_000)]
     assert rows(empty, "select key from offer where id = 8") == [(identity("runpod", dated(MS)),)]
 
@@ -103,14 +107,15 @@ def test_data_of_every_released_schema_is_there_in_seconds(empty: Engine, schema
 def test_of_two_in_one_second_the_later_one_stays_and_no_sweep_is_lost(empty: Engine) -> None:
     command.upgrade(alembic_config(empty), "0012")
     write(empty, an_offer(7, None), *(a_point(7, MS + ms, price) for ms, price in ((0, 1), (400, 2), (999, 3), (1000, 4))))
-    write(empty, *(a_sweep(MS + ms, digest) for ms, digest in ((0, "a"), (500, "b"), (1000, "c"), (60_000, "d"))))
+    write(empty, *(a_sweep(MS + ms, digest) for ms, digest in ((0, "0a"), (500, "0b"), (1000, "0c"), (60_000, "0d"))))
     backdated = "insert into backdated (kind, target, at, known_at) values ('offer', 7, {}, {})"
     write(empty, backdated.format(MS + 400, MS + 9000), backdated.format(MS + 1000, MS + 9000))
     for until, was in ((MS + 1, "first"), (MS + 2, "second"), (MS + 5000, "third")):
         write(empty, f"insert into reworded (kind, target, until, was) values ('offer', 7, {until}, '{was}')")
     migrate(empty)
     assert rows(empty, "select at, price from offer_point order by at") == [(T, 3), (T + 1, 4)]
-    assert rows(empty, "select at, input_hash from sweep order by at") == [(T, "a"), (T + 1, "b"), (T + 2, "c"), (T + 60, "d")]
+    found = [(at, bytes(digest)) for at, digest in rows(empty, "select at, input_hash from sweep order by at")]
+    assert found == [(T, b"\x0a"), (T + 1, b"\x0b"), (T + 2, b"\x0c"), (T + 60, b"\x0d")]
     assert rows(empty, "select at, known_at from backdated") == [(T + 1, T + 9)]  # the point that stays at T was known then
     assert rows(empty, "select until, was from reworded order by until") == [(T, "first"), (T + 5, "third")]
 

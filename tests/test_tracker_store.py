@@ -186,9 +186,9 @@ def test_a_sweep_that_fails_while_it_is_written_leaves_nothing(db: Engine) -> No
 
 
 def test_the_input_hash_is_that_of_the_last_good_sweep(db: Engine) -> None:
-    record_sweep(db, sweep(0, offer("3.59"), input_hash="a"))
+    record_sweep(db, sweep(0, offer("3.59"), input_hash="ab"))
     record_sweep(db, sweep(15, status="failed", error="x", input_hash=""))
-    assert last_input_hash(db, "runpod") == "a"
+    assert last_input_hash(db, "runpod") == "ab"
 
 
 def test_health_tells_failed_from_stale(db: Engine) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import CTE, ColumnElement, Connection, FromClause, and_, func, select, union
 from sqlmodel import SQLModel
 
-from tracker.listing import GOOD, OFFERS, RATES, SWEEP, Kind, gone_column, unseen_at
+from tracker.listing import ENDED_MS, GOOD, OFFERS, RATES, SWEEP, Kind, gone_column, unseen_at
 from tracker.rows import from_s, to_s
 
 _TABLES = SQLModel.metadata.tables
@@ -53,8 +53,8 @@ class Rows:
 
 def as_known(connection: Connection, at: datetime, now: datetime | None = None) -> Moment:
     """``at`` as it was known then. Before the book began nothing was: there, all that is known ``now`` (else: at all) counts."""
-    first = connection.scalar(select(SWEEP.c.recorded_at).order_by(SWEEP.c.id).limit(1))
-    if first is not None and to_s(at) < to_s(first):
+    first = connection.scalar(select(ENDED_MS).order_by(SWEEP.c.id).limit(1))
+    if first is not None and to_s(at) < first // 1000:
         return Moment(at=at, known=now or _newest_knowledge(connection, at))
     return Moment(at=at, known=at)
 

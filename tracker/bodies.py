@@ -24,9 +24,9 @@ from tracker.config import BodiesSettings
 from tracker.database import reading, writing
 from tracker.errors import BreakevenError
 from tracker.faults import fault_line
-from tracker.listing import SWEEP
+from tracker.listing import ENDED_MS, SWEEP
 from tracker.postgres import serialize
-from tracker.rows import from_s, to_s
+from tracker.rows import from_s, to_ms, to_s
 from tracker.store import SweepReport
 
 if sys.version_info >= (3, 14):
@@ -118,8 +118,8 @@ def _there(connection: Connection, keys: Collection[str]) -> set[str]:
 
 def _record(connection: Connection, report: SweepReport, rows: Sequence[Mapping[str, object]]) -> int | None:
     """Link the pages to the sweep; one that read the same as the last kept one only prolongs it. Returns which one has them."""
-    of = (SWEEP.c.source == report.source, SWEEP.c.finished_at == report.finished_at)
-    sweep = connection.scalar(select(SWEEP.c.id).where(*of).order_by(SWEEP.c.id.desc()).limit(1))
+    newest = select(SWEEP.c.id, ENDED_MS).where(SWEEP.c.source == report.source).order_by(SWEEP.c.at.desc()).limit(2).subquery()
+    sweep = connection.scalar(select(func.max(newest.c.id)).where(newest.c.ended_ms == to_ms(report.finished_at)))
     if sweep is None:
         return None
     read = to_s(report.finished_at)

@@ -28,7 +28,7 @@ from tracker.listen import announce
 from tracker.listing import OFFER_POINT, OFFERS, RATES, SWEEP, Absence, Kind, absences_of, gone_column
 from tracker.points import add_dimensions, insert_new
 from tracker.postgres import serialize
-from tracker.rows import OfferRow, RateRow, columns, from_s, identity, row_from, to_s, unscaled
+from tracker.rows import OfferRow, RateRow, columns, from_s, identity, row_from, to_ms, to_s, unscaled
 from tracker.tables import RATE_SCALE, RENT_SCALE
 
 LINES_AT_ONCE = 20_000  # of an export, held in memory
@@ -127,8 +127,8 @@ def _mark(connection: Connection, digest: str, rows: int, now: datetime) -> None
 
 def _coverage_row(source: str, at: int, rows: int, now: datetime, digest: str) -> dict[str, Any]:
     return {
-        "source": source, "at": at, "recorded_at": now, "started_at": now, "finished_at": now, "status": "ok", "complete": False,
-        "rows": rows, "changed": 0, "skipped": "{}", "bytes": 0, "input_hash": digest, "error": "",
+        "source": source, "at": at, "lag_ms": to_ms(now) - at * 1000, "took_ms": 0, "status": "ok", "complete": False, "rows": rows,
+        "changed": 0, "skipped": "{}", "bytes": 0, "input_hash": digest, "error": "",
     }  # fmt: skip
 
 

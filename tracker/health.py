@@ -12,7 +12,7 @@ from tracker.config import Source, secrets_of
 from tracker.guard.counts import GuardCounts, guard_counts
 from tracker.licences import licence_texts
 from tracker.listing import SWEEP
-from tracker.rows import from_s, to_s
+from tracker.rows import from_ms, from_s, to_s
 from tracker.snapshot import SourceHealth
 
 
@@ -58,21 +58,18 @@ def _health(
 ) -> SourceHealth:
     success = from_s(totals[2]) if totals and totals[2] is not None else None
     reason = off_reason(source)
-    started, finished = (row["started_at"], row["finished_at"]) if row else (None, None)
-    assert started is None or isinstance(started, datetime)
-    assert finished is None or isinstance(finished, datetime)
     limit = timedelta(hours=source.settings.max_age_hours)
     return SourceHealth(
         id=source.id,
         kind=source.settings.kind,
         enabled=not reason,
         off_reason=reason,
-        last_attempt=finished,
+        last_attempt=from_ms(int(str(row["at"])) * 1000 + int(str(row["lag_ms"]))) if row else None,
         last_success=success,
         status=str(row["status"]) if row else "never",
         rows=int(str(row["rows"])) if row else 0,
         skipped=json.loads(str(row["skipped"])) if row else {},
-        duration_s=(finished - started).total_seconds() if started and finished else 0.0,
+        duration_s=int(str(row["took_ms"])) / 1000 if row else 0.0,
         bytes=int(str(row["bytes"])) if row else 0,
         error=str(row["error"]) if row else "",
         max_age_hours=source.settings.max_age_hours,

@@ -20,6 +20,7 @@ _TABLES = SQLModel.metadata.tables
 SWEEP, UNSEEN = _TABLES["sweep"], _TABLES["unseen"]
 OFFER, OFFER_POINT, STATISTIC = _TABLES["offer"], _TABLES["offer_point"], _TABLES["statistic"]
 RATE, RATE_POINT = _TABLES["rate"], _TABLES["rate_point"]
+ENDED_MS = (SWEEP.c.at * 1000 + SWEEP.c.lag_ms).label("ended_ms")  # when a sweep ended and was recorded
 GOOD = ("ok", "unchanged")
 DAY_S = 86_400
 MISSED, HELD, ACCEPTED = "missed", "held", "accepted"  # why a listed price is not printed

@@ -27,6 +27,16 @@ def to_s(when: datetime) -> int:
     return (when - EPOCH) // TICK
 
 
+def to_ms(when: datetime) -> int:
+    """Milliseconds since 1970 of an aware time, without what is finer: when a sweep ended."""
+    return (when - EPOCH) // timedelta(milliseconds=1)
+
+
+def from_ms(at: int) -> datetime:
+    """The aware UTC time of that many milliseconds since 1970."""
+    return EPOCH + timedelta(milliseconds=at)
+
+
 def from_s(at: int) -> datetime:
     """The aware UTC time of that many seconds since 1970."""
     return EPOCH + at * TICK

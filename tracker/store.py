@@ -39,7 +39,7 @@ from tracker.points import add_dimensions as add_dimensions
 from tracker.points import insert_new as insert_new
 from tracker.postgres import serialize
 from tracker.remembered import Listings, Remembered
-from tracker.rows import OfferRow, RateRow, identities, to_s
+from tracker.rows import OfferRow, RateRow, identities, to_ms, to_s
 from tracker.standing import Standing, standing_of
 
 _TABLES = SQLModel.metadata.tables
@@ -186,11 +186,11 @@ def _next_at(standing: Standing, report: SweepReport, listings: Listings) -> int
 def _add_coverage(connection: Connection, report: SweepReport, at: int, kept: Kept) -> int:
     """Returns the sweep's number."""
     told = dict(
-        source=report.source, at=at, recorded_at=report.finished_at, started_at=report.started_at, finished_at=report.finished_at,
-        status=report.status, complete=report.complete, rows=report.rows, changed=kept.changed,
-        skipped=json.dumps(dict(report.skipped), sort_keys=True), warned=json.dumps(dict(kept.warned), sort_keys=True),
-        quarantined=kept.quarantined, conflicts=kept.conflicts, bytes=report.bytes, input_hash=report.input_hash,
-        error=report.error[:2000],
+        source=report.source, at=at, lag_ms=to_ms(report.finished_at) - at * 1000,
+        took_ms=to_ms(report.finished_at) - to_ms(report.started_at), status=report.status, complete=report.complete,
+        rows=report.rows, changed=kept.changed, skipped=json.dumps(dict(report.skipped), sort_keys=True),
+        warned=json.dumps(dict(kept.warned), sort_keys=True), quarantined=kept.quarantined, conflicts=kept.conflicts,
+        bytes=report.bytes, input_hash=report.input_hash, error=report.error[:2000],
     )  # fmt: skip
     added = connection.execute(_COVERAGE, told).inserted_primary_key
     assert added is not None

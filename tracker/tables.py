@@ -13,6 +13,8 @@ from datetime import date, datetime
 from sqlalchemy import BigInteger, Column, Index, LargeBinary, SmallInteger, Text, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
+from tracker.column_types import Hex
+
 RENT_SCALE = 10**9
 RATE_SCALE = 10**12
 FX_SCALE = 10**9
@@ -25,11 +27,10 @@ class Sweep(SQLModel, table=True):
     __table_args__ = (UniqueConstraint("source", "at"),)
 
     id: int | None = Field(default=None, primary_key=True)
-    source: str = Field(index=True)
+    source: str
     at: int = Field(sa_type=BigInteger)
-    recorded_at: datetime
-    started_at: datetime
-    finished_at: datetime
+    lag_ms: int = Field(sa_type=BigInteger)  # from ``at`` to its end, when it was recorded; years for imported history
+    took_ms: int
     status: str  # ok, unchanged, failed
     complete: bool
     rows: int
@@ -39,8 +40,7 @@ class Sweep(SQLModel, table=True):
     quarantined: int = Field(sa_column_kwargs={"server_default": "0"})  # prices held back by this sweep
     conflicts: int = Field(sa_column_kwargs={"server_default": "0"})  # things printed at two prices in it
     bytes: int = Field(sa_type=BigInteger)
-    input_hash: str
-    rows_hash: str = Field(default="", sa_column_kwargs={"server_default": ""})  # digest of all rows of a whole sweep
+    input_hash: str = Field(sa_type=Hex)
     error: str = Field(sa_column=Column(Text, nullable=False))
 
 

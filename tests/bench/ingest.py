@@ -205,12 +205,10 @@ def _cover(plain: sqlite3.Connection, source: str, at: int, rows: int, changed: 
         "quarantined": 0,
         "conflicts": 0,
         "bytes": 0,
-        "input_hash": "",
+        "input_hash": b"",
         "error": "",
     }
-    told |= {"source": source, "at": at, "rows": rows, "changed": changed} | dict.fromkeys(
-        ("recorded_at", "started_at", "finished_at"), "2026-01-01"
-    )
+    told |= {"source": source, "at": at, "rows": rows, "changed": changed} | dict.fromkeys(("lag_ms", "took_ms"), 0)
     plain.execute(f"insert into sweep ({', '.join(told)}) values ({', '.join('?' * len(told))})", tuple(told.values()))
 
 

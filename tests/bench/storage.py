@@ -159,8 +159,8 @@ def _cover(connection: Connection, source: str, market: Stream, number: int, row
     at = market.at(number)
     connection.execute(
         SWEEP.insert().values(
-            source=source, at=to_s(at), recorded_at=at, started_at=at, finished_at=at, status="ok", complete=True, rows=rows,
-            changed=changed, skipped="{}", warned="{}", quarantined=0, conflicts=0, bytes=400_000, input_hash="0" * 64, error="",
+            source=source, at=to_s(at), lag_ms=number, took_ms=2_000 + number, status="ok", complete=True, rows=rows, changed=changed,
+            skipped="{}", warned="{}", quarantined=0, conflicts=0, bytes=400_000, input_hash="0f" * 32, error="",
         )
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from engine.rates import TokenRate
 from tracker.asof import BACKDATED
 from tracker.book import Listed
 from tracker.exchange import FX, PUBLISHED
-from tracker.listing import OFFER, RATE, RATE_POINT, SWEEP, UNSEEN
+from tracker.listing import ENDED_MS, OFFER, RATE, RATE_POINT, SWEEP, UNSEEN
 from tracker.rows import TICK, from_s, to_s
 from tracker.snapshot import Snapshot
 from tracker.world import World
@@ -48,9 +48,9 @@ def _others(connection: Connection, start: datetime) -> Iterator[datetime]:
     found: set[int] = set()
     for column in (OFFER.c.valid_from, RATE.c.valid_from, RATE_POINT.c.valid_to, UNSEEN.c.since, BACKDATED.c.known_at, FX.c.known_at):
         found.update(connection.scalars(select(column).where(column > to_s(start)).distinct()))
-    began = connection.scalar(select(SWEEP.c.recorded_at).order_by(SWEEP.c.id).limit(1))
-    if began is not None and began > start:
-        found.add(to_s(began))
+    began = connection.scalar(select(ENDED_MS).order_by(SWEEP.c.id).limit(1))
+    if began is not None and began // 1000 > to_s(start):
+        found.add(began // 1000)
     return (from_s(at) for at in sorted(found))
 
 

@@ -24,6 +24,7 @@ from sqlmodel import SQLModel
 
 from tracker import derived_tables as derived_tables  # registers its tables
 from tracker import tables as tables
+from tracker.column_types import Hex
 from tracker.database import only_daemon, reading, writing
 from tracker.errors import BreakevenError
 from tracker.exports.files import replacing
@@ -167,6 +168,8 @@ def _insert_rows(connection: Connection, table: Table, columns: list[str], lines
 
 def kind_of(column: Column[Any]) -> type:
     """The Python type of the column's values."""
+    if isinstance(column.type, Hex):
+        return str
     inner = column.type.impl_instance if isinstance(column.type, TypeDecorator) else column.type
     return inner.python_type
 
