@@ -15,6 +15,7 @@ PriceKind = Literal["list", "ask", "starting_at", "indicative"]
 TIERS: tuple[Tier, ...] = ("on_demand", "spot", "reserved")
 TRUSTS: tuple[Trust, ...] = ("datacenter", "verified", "community", "unverified")
 AVAILABILITIES: tuple[Availability, ...] = ("available", "listed", "unavailable", "unknown")
+FIRM: tuple[PriceKind, ...] = ("list", "ask")  # what can be bought at its price
 PRICE_KINDS: tuple[PriceKind, ...] = ("list", "ask", "starting_at", "indicative")
 
 
@@ -132,4 +133,4 @@ class OfferPolicy:
 
 def is_firm(offer: GpuOffer) -> bool:
     """Whether the offer can be bought at its price."""
-    return offer.price_kind in ("list", "ask")
+    return offer.price_kind in FIRM

@@ -28,10 +28,10 @@ class TokenPrices:
     output: Decimal | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for kind in TOKEN_KINDS:
+            value = self.of(kind)
             if value is not None and (not value.is_finite() or value < 0):
-                raise ValueError(f"token price {field.name} must be a finite number of at least 0, got {value}")
+                raise ValueError(f"token price {kind} must be a finite number of at least 0, got {value}")
 
     def of(self, kind: TokenKind) -> Decimal | None:
         """Price per Mtok of one kind; None is unknown."""

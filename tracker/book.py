@@ -62,10 +62,15 @@ class Book:
     @property
     def rates(self) -> Entries[TokenRate]:
         """Token rates in force at ``at``."""
+        return self._in_force(self.price_lists.rows)
+
+    def rates_of(self, model: str) -> Entries[TokenRate]:
+        """Token rates of a model in force at ``at``."""
+        return self._in_force(row for row in self.price_lists.rows if row[MODEL] == model)
+
+    def _in_force(self, rows: Iterable[Row]) -> Entries[TokenRate]:
         at, given = to_s(self.at), self.price_lists.reading.given
-        return self.price_lists.of(
-            row for row in self.price_lists.rows if (_in_force(row, at) if row[ID] >= 0 else given[row[ID]].value.in_force(self.at))
-        )
+        return self.price_lists.of(row for row in rows if (_in_force(row, at) if row[ID] >= 0 else given[row[ID]].value.in_force(self.at)))
 
     @property
     def announced(self) -> Entries[TokenRate]:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Generic, TypeVar, overload
+from operator import itemgetter
+from typing import Any, Generic, TypeVar, overload
 
 from engine.offers import GpuOffer
 from engine.rates import TokenRate
@@ -17,6 +18,7 @@ from tracker.config import Source, whole_s
 from tracker.exchange import Exchange
 from tracker.rows import from_s, to_s
 
+ROW_SOURCE = itemgetter(SOURCE)
 ENDLESS = 2**63 - 1  # a moment after every other
 
 Value = TypeVar("Value", GpuOffer, TokenRate)
@@ -81,6 +83,13 @@ class Reading(Generic[Value]):
         """Whether a price was seen within its source's age limit; never of what is not configured, such as imported rows."""
         return self.given[row[ID]].fresh if row[ID] < 0 else self.seen_at(row) >= self.oldest(row[SOURCE])
 
+    def fresh_ones(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Those that are fresh; the same rows where all are, as nearly always."""
+        whole = {source for source in set(map(ROW_SOURCE, rows)) if self.covered.get(source, -1) >= self.oldest(source)}
+        odd = self.unseen.keys() | self.given.keys()
+        found = [row for row in rows if (self.fresh(row) if row[ID] in odd else row[SOURCE] in whole or self.fresh(row))]
+        return rows if len(found) == len(rows) else found
+
     def oldest(self, source: str) -> int:
         """The first stored moment that is within the source's age limit."""
         if source not in self._oldest:
@@ -108,11 +117,12 @@ class Reading(Generic[Value]):
 class Entries(Sequence[Listed[Value]]):
     """Rows of one reading in the order of the book, as entries. ``rows`` are for those who look at them all."""
 
-    __slots__ = ("reading", "rows")
+    __slots__ = ("_by", "reading", "rows")
 
     def __init__(self, rows: Sequence[Row], reading: Reading[Value]) -> None:
         self.rows = rows
         self.reading: Reading[Value] = reading
+        self._by: dict[int, dict[Any, list[Row]]] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -136,6 +146,21 @@ class Entries(Sequence[Listed[Value]]):
     def of(self, rows: Iterable[Row]) -> Entries[Value]:
         """Some of the rows."""
         return Entries(tuple(rows), self.reading)
+
+    def fresh(self) -> Entries[Value]:
+        """Those that are fresh."""
+        rows = self.reading.fresh_ones(self.rows)
+        return self if rows is self.rows else Entries(rows, self.reading)
+
+    def by(self, field: int) -> Mapping[Any, Sequence[Row]]:
+        """The rows by one of their fields, in the order of the book."""
+        found = self._by.get(field)
+        if found is None:
+            parts: dict[Any, list[Row]] = {}
+            for row in self.rows:
+                parts.setdefault(row[field], []).append(row)
+            found = self._by.setdefault(field, parts)
+        return found
 
     def given(self) -> Iterator[Listed[Value]]:
         """Those that are no rows of the database."""

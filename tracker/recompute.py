@@ -18,7 +18,7 @@ from engine.policies import FitPolicy
 from engine.rate_choice import RateChoice, RateRanking, cheapest_rate
 from engine.rates import TokenRate
 from engine.served import Served, served, widest_fit
-from engine.setups import Ranking, Setup, SetupPolicy, market, rank_setups
+from engine.setups import Ranking, Setup, SetupPolicy, rank_setups
 from engine.sizing import feasible_fits
 from engine.verdicts import Verdict, verdict
 from engine.workloads import Workload
@@ -27,6 +27,7 @@ from tracker.database import reading
 from tracker.entries import Entries
 from tracker.facts.workloads import rate_policy
 from tracker.health import source_health
+from tracker.offer_market import market_of
 from tracker.precedence import offer_disagreements, preferred_offers, rate_disagreements
 from tracker.questions import Question, tracked
 from tracker.row_fields import IS_SLICE
@@ -111,10 +112,9 @@ def comparable(world: World, book: Book) -> Entries[GpuOffer]:
 
 def split(whole: Entries[GpuOffer], offers: OfferPolicy) -> Markets:
     """Those of them that ``offers`` admits."""
-    fresh = [entry.value for entry in whole if entry.fresh]
-    found = market(fresh, offers)
-    known = found if len(fresh) == len(whole) else market([entry.value for entry in whole], offers)
-    return Markets(fresh=found, known=known)
+    fresh = whole.fresh()
+    found = market_of(fresh, offers)
+    return Markets(fresh=found, known=found if len(fresh) == len(whole) else market_of(whole, offers))
 
 
 def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Question, markets: Markets | None = None) -> ModelAnswer:
@@ -166,8 +166,9 @@ def _rates(world: World, model: ModelSpec, book: Book, question: Question) -> tu
     def ranked(rates: Iterable[TokenRate]) -> RateRanking:
         return cheapest_rate(rates, model.id, book.at, question.workload, policy)
 
-    fresh = ranked(entry.value for entry in book.rates if entry.fresh)
-    return (fresh, True) if fresh.cheapest is not None else (ranked(entry.value for entry in book.rates), False)
+    known = book.rates_of(model.id)
+    fresh = ranked(entry.value for entry in known if entry.fresh)
+    return (fresh, True) if fresh.cheapest is not None else (ranked(entry.value for entry in known), False)
 
 
 def _break_even(workload: Workload, setup: Setup | None, rate: RateChoice | None, capacity: Served | None) -> BreakEven | None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from operator import itemgetter
 
-from tracker.asof import FIELDS, ID, PREFIX, SOURCE
+from tracker.asof import FIELDS, PREFIX, SOURCE
 
-ROW_ID, ROW_SOURCE = itemgetter(ID), itemgetter(SOURCE)
+ROW_SOURCE = itemgetter(SOURCE)
 
 OFFER = {name: PREFIX + place for place, name in enumerate(FIELDS["offer"])}
 PROVIDER, SKU, REGION = OFFER["provider"], OFFER["sku"], OFFER["region"]
 GPU, GPU_COUNT, MAX_GPU_COUNT = OFFER["gpu"], OFFER["gpu_count"], OFFER["max_gpu_count"]
 TIER, TERM_MONTHS, TRUST = OFFER["tier"], OFFER["term_months"], OFFER["trust"]
 AVAILABILITY, PRICE_KIND, IS_SLICE = OFFER["availability"], OFFER["price_kind"], OFFER["is_slice"]
-CURRENCY, PRICE, VALID_FROM = OFFER["currency"], OFFER["price"], OFFER["valid_from"]
+CURRENCY, PRICE, VALID_FROM, INTERCONNECT = OFFER["currency"], OFFER["price"], OFFER["valid_from"], OFFER["interconnect"]
 
 RATE = {name: PREFIX + place for place, name in enumerate(FIELDS["rate"])}
 SELLER, MODEL, RATE_SKU, RATE_REGION = RATE["provider"], RATE["model"], RATE["sku"], RATE["region"]

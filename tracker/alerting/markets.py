@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
-from engine.offers import GpuOffer, is_firm
+from engine.offers import AVAILABILITIES, FIRM, GpuOffer
 from engine.rates import TOKEN_KINDS
 from tracker.alerting.rules import PriceDrop, PriceRise, RateChange
+from tracker.asof import Row
+from tracker.row_fields import AVAILABILITY, CURRENCY, GPU, GPU_COUNT, PRICE, PRICE_KIND, PROVIDER, REGION, SKU, TIER, TRUST
 from tracker.snapshot import ModelAnswer, Snapshot
+
+UNAVAILABLE = AVAILABILITIES.index("unavailable")
+_alike = itemgetter(TIER, GPU_COUNT, CURRENCY)
+_names = itemgetter(PROVIDER, SKU, REGION)
 
 
 def gpu_prices(rule: PriceDrop | PriceRise, snapshot: Snapshot) -> Iterator[tuple[str, Decimal, dict[str, Any]]]:
     """For each watched GPU and tier the lowest USD per GPU-hour of what is compared, fresh and firm, and whose it is."""
-    best: dict[str, GpuOffer] = {}
-    for entry in snapshot.market:
-        offer = entry.value
-        if entry.fresh and _is_watched(rule, offer):
+    market, best = snapshot.market, dict[str, GpuOffer]()
+    by_gpu = market.by(GPU)
+    for gpu in rule.gpus or by_gpu:
+        for row in _cheapest(rule, market.reading.fresh_ones(by_gpu.get(gpu, ()))):
+            offer = market.reading.listed(row).value
             subject = f"{offer.gpu}/{offer.tier}"
             if subject not in best or _rank(offer) < _rank(best[subject]):
                 best[subject] = offer
@@ -25,11 +33,26 @@ def gpu_prices(rule: PriceDrop | PriceRise, snapshot: Snapshot) -> Iterator[tupl
         yield subject, offer.usd_per_gpu_hour, _offer_facts(offer)
 
 
-def _is_watched(rule: PriceDrop | PriceRise, offer: GpuOffer) -> bool:
-    if not is_firm(offer) or offer.availability == "unavailable":
-        return False
-    wanted = ((rule.gpus, offer.gpu), (rule.providers, offer.provider), (rule.skus, offer.sku))
-    return offer.tier in rule.tiers and offer.trust in rule.trusts and all(not names or name in names for names, name in wanted)
+def _cheapest(rule: PriceDrop | PriceRise, rows: Iterable[Row]) -> Iterable[Row]:
+    """Of rows of one GPU that are alike in tier, count and currency, the cheapest of those that are watched; the first of equal ones."""
+    best: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        if _is_watched(rule, row):
+            held = best.get(alike := _alike(row))
+            if held is None or row[PRICE] < held[PRICE] or (row[PRICE] == held[PRICE] and _names(row) < _names(held)):
+                best[alike] = row
+    return best.values()
+
+
+def _is_watched(rule: PriceDrop | PriceRise, row: Row) -> bool:
+    return (
+        row[TIER] in rule.tiers
+        and row[TRUST] in rule.trusts
+        and row[PRICE_KIND] in FIRM
+        and row[AVAILABILITY] != UNAVAILABLE
+        and (not rule.providers or row[PROVIDER] in rule.providers)
+        and (not rule.skus or row[SKU] in rule.skus)
+    )
 
 
 def _rank(offer: GpuOffer) -> tuple[Decimal, str, str, str]:

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 from engine.candidates import Setup
+from engine.offers import AVAILABILITIES, GpuOffer
 from tracker.alerting.facts import offer_name, setup_facts
 from tracker.alerting.judge import Seen, State
 from tracker.alerting.rules import CheaperSetup, SetupGone
 from tracker.alerting.view import GONE, RENT, THERE, View, answers_of, subject_of
+from tracker.asof import SOURCE, Row
+from tracker.entries import Reading
+from tracker.row_fields import AVAILABILITY, GPU, PROVIDER, REGION, SKU, TIER, TRUST
 from tracker.snapshot import ModelAnswer
 
+UNAVAILABLE = AVAILABILITIES.index("unavailable")
+_named = itemgetter(PROVIDER, SKU, REGION, GPU, TIER, TRUST)
 COARSER = "|coarser"  # nothing as exact is sold any more: what is left is compared anew, and not called cheaper
 
 
@@ -85,12 +92,15 @@ def _is_sold(view: View, before: Mapping[str, Any], best: Setup | None) -> bool:
     name, source = before.get("listed"), before.get("source")
     if best is not None and (name, source) == (_listed_name(best.offer), best.offer.source):
         return True
-    book = view.snapshot.book.offers
-    told_from = (entry for entry in book if entry.value.source == source)
-    return any(
-        entry.fresh and entry.value.availability != "unavailable" and _listed_name(entry.value) == name
-        for entry in (*view.snapshot.market, *told_from)
+    market, book = view.snapshot.market, view.snapshot.book.offers
+    return any(_is_fresh(row, name, market.reading) for row in market.rows) or any(
+        _is_fresh(row, name, book.reading) for row in book.rows if row[SOURCE] == source
     )
+
+
+def _is_fresh(row: Row, name: Any, reading: Reading[GpuOffer]) -> bool:
+    """Whether it is an offer of that name, seen lately and to be had."""
+    return row[AVAILABILITY] != UNAVAILABLE and "|".join(_named(row)) == name and reading.fresh(row)
 
 
 def _listed_name(offer: Any) -> str:

@@ -6,19 +6,16 @@ A value series carries no label that changes when the answer changes; the changi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from importlib.metadata import version
-from statistics import median
 from typing import Literal
 
-from engine.offers import GpuOffer, is_firm
-from engine.rates import TOKEN_KINDS, Conditions, TokenRate
 from engine.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 from tracker.alerting.rules import RULES
-from tracker.book import Book, Listed
 from tracker.faults import ADVICE, CLOCK
 from tracker.metrics.exposition import Family, Sample
+from tracker.metrics.market import exchange_rates, rentals, token_rates
 from tracker.metrics.table import COUNTERS, GAUGES, PREFIX, PROCESS_COUNTERS, PROCESS_GAUGES, Table
 from tracker.snapshot import ModelAnswer, Snapshot, SourceHealth, Vitals
 
@@ -48,9 +45,9 @@ def _of_table(table: Table, prefix: str, kind: Literal["gauge", "counter"], samp
 def _figures(snapshot: Snapshot) -> Iterator[Figure]:
     for answer in snapshot.every:
         yield from _answer(answer)
-    yield from _rates(snapshot.book)
-    yield from _rentals(snapshot.market)
-    yield from _fx(snapshot.book)
+    yield from token_rates(snapshot.book)
+    yield from rentals(snapshot.market)
+    yield from exchange_rates(snapshot.book)
     for source in snapshot.sources:
         yield from _source(source)
     for found in snapshot.disagreements:
@@ -102,54 +99,6 @@ def _break_even(answer: ModelAnswer, key: Key) -> Iterator[Figure]:
     yield from ((name, key, float(figure)) for name, figure in figures.items() if figure is not None)
     if point.status != "capacity_unknown":
         yield "break_even_feasible", key, float(point.status in ("feasible", "always"))
-
-
-# --- the market ---------------------------------------------------------------------------------------------------------
-
-
-def _rates(book: Book) -> Iterator[Figure]:
-    """One list for each provider, model and sku: the base tier, worldwide before regional."""
-    chosen: dict[Key, TokenRate] = {}
-    for entry in book.rates:
-        rate = entry.value
-        if entry.fresh and rate.conditions == Conditions():
-            key = (rate.provider, rate.model, rate.sku)
-            if key not in chosen or _list_order(rate) < _list_order(chosen[key]):
-                chosen[key] = rate
-    for (provider, model, sku), rate in sorted(chosen.items()):
-        for kind in TOKEN_KINDS:
-            price = rate.usd.of(kind)
-            if price is not None:
-                yield "token_rate_usd_per_mtok", (provider, model, kind, sku), float(price)
-
-
-def _list_order(rate: TokenRate) -> tuple[str, bool, str, str]:
-    return (rate.region, rate.source != rate.provider, rate.source, rate.source_model)
-
-
-def _rentals(market: Iterable[Listed[GpuOffer]]) -> Iterator[Figure]:
-    prices: dict[Key, list[Decimal]] = {}
-    for entry in market:
-        offer = entry.value
-        if entry.fresh and _can_be_rented(offer):
-            prices.setdefault((offer.provider, offer.gpu, offer.tier), []).append(offer.usd_per_gpu_hour)
-    for key, found in sorted(prices.items()):
-        yield "rental_usd_per_gpu_hour", key, float(min(found))
-        yield "rental_median_usd_per_gpu_hour", key, float(median(found))
-        yield "rental_offers", key, len(found)
-
-
-def _can_be_rented(offer: GpuOffer) -> bool:
-    """Whether somebody vouches for it, has it, and sells it at that price: "as low as" is no price."""
-    return offer.trust in ("datacenter", "verified") and offer.availability != "unavailable" and is_firm(offer)
-
-
-def _fx(book: Book) -> Iterator[Figure]:
-    used = ({entry.value.currency for entry in book.offers} | {entry.value.currency for entry in book.rates}) - {"USD"}
-    for currency in sorted(used):
-        found = book.exchange.per_usd(currency)
-        if found is not None:
-            yield "fx_units_per_usd", (currency,), float(found[0])
 
 
 # --- sources and the program --------------------------------------------------------------------------------------------

@@ -1,0 +1,107 @@
+"""What Prometheus sees of the market: token prices, rents and exchange rates, worked out of the rows of a book."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from operator import itemgetter
+from statistics import median
+from typing import Any
+
+from engine.offers import AVAILABILITIES, FIRM, GpuOffer
+from engine.rates import TOKEN_KINDS, TokenRate
+from tracker.asof import ID, SOURCE, Row
+from tracker.book import Book
+from tracker.entries import Entries, Reading
+from tracker.entry_values import usd_per_hour
+from tracker.row_fields import (
+    AVAILABILITY,
+    CURRENCY,
+    GPU,
+    GPU_COUNT,
+    MODEL,
+    PRICE,
+    PRICE_KIND,
+    PROVIDER,
+    RATE,
+    RATE_CURRENCY,
+    RATE_REGION,
+    RATE_SKU,
+    SELLER,
+    TIER,
+    TRUST,
+)
+from tracker.tables import RATE_SCALE, RENT_SCALE
+
+Figure = tuple[str, tuple[str, ...], float]
+
+VOUCHED_FOR = ("datacenter", "verified")
+UNAVAILABLE = AVAILABILITIES.index("unavailable")
+SHARES = 320  # of a price: a count of GPUs that divides it gives whole ones, and a price per GPU that ends as a decimal
+ALWAYS = (0, False, "", "")
+
+_list = itemgetter(SELLER, MODEL, RATE_SKU)
+_conditions = itemgetter(*(RATE[name] for name in ("min_prompt_tokens", "tier_inclusive", "hours_utc", "weekdays")))
+_prices = itemgetter(*(RATE[kind] for kind in TOKEN_KINDS))
+_rental = itemgetter(PROVIDER, GPU, TIER)
+
+
+def token_rates(book: Book) -> Iterator[Figure]:
+    """One list for each provider, model and sku: the base tier, worldwide before regional."""
+    rates = book.rates.fresh()
+    chosen: dict[Any, Row] = {}
+    for row in rates.rows:
+        if _conditions(row) == ALWAYS:
+            held = chosen.get(key := _list(row))
+            if held is None or _list_order(row) < _list_order(held):
+                chosen[key] = row
+    for (provider, model, sku), row in sorted(chosen.items()):
+        for kind, price in zip(TOKEN_KINDS, _per_mtok(row, rates.reading), strict=True):
+            if price is not None:
+                yield "token_rate_usd_per_mtok", (provider, model, kind, sku), price
+
+
+def _list_order(row: Row) -> tuple[str, bool, str, str]:
+    return (row[RATE_REGION], row[SOURCE] != row[SELLER], row[SOURCE], row[RATE["source_model"]])
+
+
+def _per_mtok(row: Row, reading: Reading[TokenRate]) -> Iterator[float | None]:
+    """USD per Mtok by token kind: the float nearest to the exact price."""
+    if row[ID] >= 0 and row[RATE_CURRENCY] == "USD":
+        return (None if price is None else price / RATE_SCALE for price in _prices(row))
+    usd = reading.listed(row).value.usd
+    return (None if (price := usd.of(kind)) is None else float(price) for kind in TOKEN_KINDS)
+
+
+def rentals(market: Entries[GpuOffer]) -> Iterator[Figure]:
+    """Lowest and median price per GPU and number of offers, for each provider, GPU and tier."""
+    fresh = market.fresh()
+    parts: dict[Any, list[Row]] = {}
+    for row in fresh.rows:
+        if row[TRUST] in VOUCHED_FOR and row[AVAILABILITY] != UNAVAILABLE and row[PRICE_KIND] in FIRM:
+            parts.setdefault(_rental(row), []).append(row)
+    for key, rows in sorted(parts.items()):
+        least, middle = _per_gpu(rows, fresh.reading)
+        yield "rental_usd_per_gpu_hour", key, least
+        yield "rental_median_usd_per_gpu_hour", key, middle
+        yield "rental_offers", key, len(rows)
+
+
+def _per_gpu(rows: Sequence[Row], reading: Reading[GpuOffer]) -> tuple[float, float]:
+    """Lowest and median USD per GPU-hour: the floats nearest to the exact prices."""
+    if all(row[CURRENCY] == "USD" and SHARES % row[GPU_COUNT] == 0 and row[ID] >= 0 for row in rows):
+        shares = sorted([row[PRICE] * (SHARES // row[GPU_COUNT]) for row in rows])
+        low, high = shares[(len(shares) - 1) // 2], shares[len(shares) // 2]
+        return shares[0] / (SHARES * RENT_SCALE), (low + high) / (2 * SHARES * RENT_SCALE)
+    prices: list[Decimal] = [usd_per_hour(row, reading) / row[GPU_COUNT] for row in rows]
+    return float(min(prices)), float(median(prices))
+
+
+def exchange_rates(book: Book) -> Iterator[Figure]:
+    """Rates of the currencies that prices of the book are in."""
+    used = {*map(itemgetter(CURRENCY), book.offers.rows), *map(itemgetter(RATE_CURRENCY), book.rates.rows)}
+    used |= {entry.value.currency for entry in book.offers.given()} | {entry.value.currency for entry in book.rates.given()}
+    for currency in sorted(used - {"USD"}):
+        found = book.exchange.per_usd(currency)
+        if found is not None:
+            yield "fx_units_per_usd", (currency,), float(found[0])
