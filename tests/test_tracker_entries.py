@@ -62,7 +62,7 @@ def test_an_offer_is_fresh_to_the_last_moment_of_its_limit(db: Engine, world: Wo
     limit = world.config.sources["rents"].settings.max_age_hours
     sweep(db, "rents", T0, offer("2"))
     assert [entry.fresh for entry in book_at(db, world, limit).offers] == [True]
-    late = T0 + limit * HOUR + timedelta(microseconds=1)
+    late = T0 + limit * HOUR + timedelta(seconds=1)
     with reading(db) as connection:
         assert [entry.fresh for entry in read_book(connection, late, world.config.sources).offers] == [False]
 
