@@ -18,6 +18,8 @@ from naive_setups import naive_winner
 from engine.candidates import SetupPolicy, fidelities
 from engine.fits import Fit
 from engine.formats import WeightFormat
+from engine.ladders import market as market_of
+from engine.leading import Leading
 from engine.models import Licence, ModelSpec
 from engine.offers import GpuOffer, OfferPolicy
 from engine.policies import STUDIOTV
@@ -108,7 +110,11 @@ def test_ranking_index_and_naive_loop_agree(
     offers = [build_offer(number, found) for number, found in enumerate(market)]
     wanted = naive(model, fits, offers, policy)
     found = winners([compile_ways(model, fits, FORMATS, policy)], offers, policy).get("m")
-    ranked = rank_setups(model, fits, offers, FORMATS, policy).best
+    whole, split = rank_setups(model, fits, offers, FORMATS, policy), market_of(offers, policy.offers)
+    leading = Leading(compile_ways(model, fits, FORMATS, policy), model, fits, split, FORMATS, policy)
+    assert (leading.best, leading.per_gpu(), leading.per_gpu("indicative")) == (whole.best, whole.per_gpu(), whole.per_gpu("indicative"))
+    assert (leading.buyable, leading.indicative, leading.rejected) == (whole.buyable, whole.indicative, whole.rejected)
+    ranked = whole.best
     assert (None if found is None else found.order) == wanted
     assert (None if ranked is None else ranked.order) == wanted
 

@@ -31,7 +31,6 @@ from tracker.row_fields import (
     RATE_FROM,
     RATE_TO,
     REGION,
-    ROW_SOURCE,
     SELLER,
     SKU,
     TERM_MONTHS,
@@ -44,7 +43,6 @@ from tracker.rows import to_s
 Only = Mapping[str, Collection[str]]  # column -> the values that are wanted
 
 _same = itemgetter(SOURCE, PROVIDER, SKU, REGION, GPU, GPU_COUNT, TIER, TERM_MONTHS, TRUST)
-_dated = itemgetter(SOURCE, CURRENCY, VALID_FROM)
 _provider, _sold = itemgetter(PROVIDER), itemgetter(SELLER, MODEL)
 
 
@@ -109,10 +107,11 @@ def read_offers(
     """Offers in force; imported ones only of providers that no live source lists, also where ``only`` some are wanted."""
     found = rows_at(connection, OFFERS, moment, only)
     reading = _reading(found, moment, sources, exchange, listed_offer)
-    rows = _in_force_offers(_priced(found.told, CURRENCY, reading, unpriced), reading, to_s(moment.at))
-    imported = {row[PROVIDER] for row in rows if row[SOURCE].startswith(IMPORTED)} if _any_imported(rows) else None
+    told = _in_force_offers(_priced(Entries(found.told, reading), CURRENCY, unpriced), to_s(moment.at))
+    rows = told.rows
+    imported = {row[PROVIDER] for row in rows if row[SOURCE].startswith(IMPORTED)} if _any_imported(told) else None
     if not imported:
-        return Entries(rows, reading)
+        return told
     if only is None or "provider" in only:
         return Entries(_give_way(rows, _provider), reading)
     theirs = read_offers(connection, moment, sources, exchange, {"provider": imported})
@@ -131,8 +130,8 @@ def read_rates(
     """Price lists with past and announced entries; imported ones only where no live source lists the provider and model."""
     found = rows_at(connection, RATES, moment, only)
     reading = _reading(found, moment, sources, exchange, listed_rate)
-    rows = _priced(found.told, RATE_CURRENCY, reading, unpriced)
-    return Entries(_give_way(rows, _sold) if _any_imported(rows) else rows, reading)
+    told = _priced(Entries(found.told, reading), RATE_CURRENCY, unpriced)
+    return Entries(_give_way(told.rows, _sold), reading) if _any_imported(told) else told
 
 
 def _reading(
@@ -150,38 +149,38 @@ def _reading(
     )
 
 
-def _priced(rows: list[Row], currency: int, reading: Reading[Value], unpriced: dict[str, int] | None) -> list[Row]:
-    """Rows whose currency has an exchange rate; the others are counted."""
-    lacking = {name for name in set(map(itemgetter(currency), rows)) if reading.usd(ONE, name) is None}
+def _priced(told: Entries[Value], currency: int, unpriced: dict[str, int] | None) -> Entries[Value]:
+    """Entries whose currency has an exchange rate; the others are counted."""
+    lacking = {name for name in told.every(currency) if told.reading.usd(ONE, name) is None}
     if not lacking:
-        return rows
+        return told
     if unpriced is not None:
-        for name, count in Counter(row[currency] for row in rows if row[currency] in lacking).items():
+        for name, count in Counter(row[currency] for row in told.rows if row[currency] in lacking).items():
             unpriced[name] = unpriced.get(name, 0) + count
-    return [row for row in rows if row[currency] not in lacking]
+    return told.of(row for row in told.rows if row[currency] not in lacking)
 
 
-def _in_force_offers(rows: list[Row], reading: Reading[GpuOffer], at: int) -> list[Row]:
+def _in_force_offers(told: Entries[GpuOffer], at: int) -> Entries[GpuOffer]:
     """Of an offer listed with dated prices, the one in force: the latest start that has begun.
 
     Only a source that dates its prices, or lists in two currencies, can list one thing twice.
     """
-    kinds = set(map(_dated, rows))
+    kinds, starts = told.every(SOURCE, CURRENCY, VALID_FROM), told.reading.starts
     often = Counter(source for source, _, _ in kinds)
     if all(start is None for _, _, start in kinds) and all(count == 1 for count in often.values()):
-        return rows
+        return told
     latest: dict[Row | int, tuple[int, Row]] = {}
-    for row in rows:
-        start = reading.starts.get(row[ID], row[AT]) if row[VALID_FROM] is None else row[VALID_FROM]
+    for row in told.rows:
+        start = starts.get(row[ID], row[AT]) if row[VALID_FROM] is None else row[VALID_FROM]
         if start <= at:
             key = row[ID] if often[row[SOURCE]] == 1 else _same(row)
             if key not in latest or latest[key][0] <= start:
                 latest[key] = (start, row)
-    return [row for _, row in latest.values()]
+    return Entries([row for _, row in latest.values()], told.reading)
 
 
-def _any_imported(rows: Iterable[Row]) -> bool:
-    return any(source.startswith(IMPORTED) for source in set(map(ROW_SOURCE, rows)))
+def _any_imported(told: Entries[Value]) -> bool:
+    return any(source.startswith(IMPORTED) for source in told.every(SOURCE))
 
 
 def _give_way(rows: Sequence[Row], whose: Callable[[Row], object]) -> list[Row]:

@@ -4,7 +4,7 @@ two currencies and its moments, when somebody first looks at it; most of a book'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -18,7 +18,6 @@ from tracker.config import Source, whole_s
 from tracker.exchange import Exchange
 from tracker.rows import from_s, to_s
 
-ROW_SOURCE = itemgetter(SOURCE)
 ENDLESS = 2**63 - 1  # a moment after every other
 
 Value = TypeVar("Value", GpuOffer, TokenRate)
@@ -83,10 +82,12 @@ class Reading(Generic[Value]):
         """Whether a price was seen within its source's age limit; never of what is not configured, such as imported rows."""
         return self.given[row[ID]].fresh if row[ID] < 0 else self.seen_at(row) >= self.oldest(row[SOURCE])
 
-    def fresh_ones(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Those that are fresh; the same rows where all are, as nearly always."""
-        whole = {source for source in set(map(ROW_SOURCE, rows)) if self.covered.get(source, -1) >= self.oldest(source)}
+    def fresh_ones(self, rows: Sequence[Row], sources: Collection[str]) -> Sequence[Row]:
+        """Those of some rows of the sources that are fresh; the same rows where all are, as nearly always."""
         odd = self.unseen.keys() | self.given.keys()
+        whole = {source for source in sources if self.covered.get(source, -1) >= self.oldest(source)}
+        if len(whole) == len(sources) and not odd:
+            return rows
         found = [row for row in rows if (self.fresh(row) if row[ID] in odd else row[SOURCE] in whole or self.fresh(row))]
         return rows if len(found) == len(rows) else found
 
@@ -117,12 +118,13 @@ class Reading(Generic[Value]):
 class Entries(Sequence[Listed[Value]]):
     """Rows of one reading in the order of the book, as entries. ``rows`` are for those who look at them all."""
 
-    __slots__ = ("_by", "reading", "rows")
+    __slots__ = ("_by", "_every", "reading", "rows")
 
     def __init__(self, rows: Sequence[Row], reading: Reading[Value]) -> None:
         self.rows = rows
         self.reading: Reading[Value] = reading
         self._by: dict[int, dict[Any, list[Row]]] = {}
+        self._every: dict[tuple[int, ...], Collection[Any]] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -144,12 +146,18 @@ class Entries(Sequence[Listed[Value]]):
         return hash(tuple(self))
 
     def of(self, rows: Iterable[Row]) -> Entries[Value]:
-        """Some of the rows."""
-        return Entries(tuple(rows), self.reading)
+        """Some of the rows, in their order."""
+        found = tuple(rows)
+        return self if len(found) == len(self.rows) else Entries(found, self.reading)
+
+    def every(self, *fields: int) -> Collection[Any]:
+        """Each combination of those fields, or each value of one, that some row has."""
+        found = self._every.get(fields)
+        return self._every.setdefault(fields, set(map(itemgetter(*fields), self.rows))) if found is None else found
 
     def fresh(self) -> Entries[Value]:
         """Those that are fresh."""
-        rows = self.reading.fresh_ones(self.rows)
+        rows = self.reading.fresh_ones(self.rows, self.every(SOURCE))
         return self if rows is self.rows else Entries(rows, self.reading)
 
     def by(self, field: int) -> Mapping[Any, Sequence[Row]]:

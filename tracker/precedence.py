@@ -29,7 +29,6 @@ from tracker.row_fields import (
     RATE_REGION,
     RATE_SKU,
     REGION,
-    ROW_SOURCE,
     SELLER,
     TERM_MONTHS,
     TIER,
@@ -39,7 +38,8 @@ from tracker.stated import STATED
 
 Thing = tuple[Any, ...]
 
-_lot = itemgetter(SOURCE, PROVIDER, TIER, REGION)
+LOT = (SOURCE, PROVIDER, TIER, REGION)
+_lot = itemgetter(*LOT)
 _thing = itemgetter(PROVIDER, GPU, GPU_COUNT, TIER, TERM_MONTHS, TRUST, REGION)
 _told = itemgetter(SOURCE, PROVIDER, GPU)
 _listing = itemgetter(SOURCE, SELLER, MODEL, RATE_SKU, RATE_REGION)
@@ -60,33 +60,34 @@ def preferred_offers(entries: Entries[GpuOffer], precedence: Mapping[str, Sequen
     """Offers of one source for each provider, tier and region; of imported rows about the same thing, the one seen last."""
     reading, rows = entries.reading, entries.rows
     live, imported = rows, []
-    if reading.given or any(source.startswith(IMPORTED) for source in set(map(ROW_SOURCE, rows))):
+    if reading.given or any(source.startswith(IMPORTED) for source in entries.every(SOURCE)):
         live, imported = ([row for row in rows if reading.imported(row) is wanted] for wanted in (False, True))
-    unheard = _unheard(live, reading, precedence)
+    unheard = _unheard(live, entries.every(*LOT) if live is rows else set(map(_lot, live)), reading, precedence)
     newest: dict[Thing, Row] = {}
     for row in imported:
         if (key := _thing(row)) not in newest or reading.seen_at(row) > reading.seen_at(newest[key]):
             newest[key] = row
     if not unheard:
-        return entries if live is rows else entries.of((*live, *newest.values()))
-    return entries.of((*(row for row, lot in zip(live, map(_lot, live), strict=True) if lot not in unheard), *newest.values()))
+        return entries if live is rows else Entries((*live, *newest.values()), reading)
+    heard = (row for row, lot in zip(live, map(_lot, live), strict=True) if lot not in unheard)
+    return Entries((*heard, *newest.values()), reading)
 
 
-def _unheard(rows: Sequence[Row], reading: Reading[GpuOffer], precedence: Mapping[str, Sequence[str]]) -> set[Thing]:
+def _unheard(rows: Sequence[Row], lots: Iterable[Thing], reading: Reading[GpuOffer], precedence: Mapping[str, Sequence[str]]) -> set[Thing]:
     """Source, provider, tier and region of what another source speaks for: a fresh one before a stale one, then by precedence.
 
     Not by the provider alone: one source may list regions or tiers that the others lack.
     """
     places: dict[Thing, set[Thing]] = {}
-    for lot in set(map(_lot, rows)):
+    for lot in lots:
         if lot[0] != STATED:
             places.setdefault(place_of(*lot[1:]), set()).add(lot)
     contested = {place: lots for place, lots in places.items() if len({lot[0] for lot in lots}) > 1}
-    fresh = _fresh_lots(rows, reading, {lot for lots in contested.values() for lot in lots})
+    fresh = _fresh_lots(rows, reading, {lot for rivals in contested.values() for lot in rivals})
     unheard: set[Thing] = set()
-    for lots in contested.values():
-        speaks = min(_rank(lot, fresh, precedence) for lot in lots)[-1]
-        unheard |= {lot for lot in lots if lot[0] != speaks}
+    for rivals in contested.values():
+        speaks = min(_rank(lot, fresh, precedence) for lot in rivals)[-1]
+        unheard |= {lot for lot in rivals if lot[0] != speaks}
     return unheard
 
 
@@ -117,7 +118,7 @@ def place_of(provider: str, tier: str, region: str) -> Thing:
 
 def offer_disagreements(entries: Entries[GpuOffer]) -> tuple[Disagreement, ...]:
     """Where fresh sources of one provider differ about the same GPUs, the widest for each provider and GPU."""
-    told: dict[Thing, int] = Counter(key[1:] for key in set(map(_told, entries.rows)))
+    told: dict[Thing, int] = Counter(key[1:] for key in entries.every(SOURCE, PROVIDER, GPU))
     prices: dict[Thing, dict[str, Decimal]] = {}
     if max(told.values(), default=0) > 1:
         for row, (source, *what) in zip(entries.rows, map(_told, entries.rows), strict=True):

@@ -12,15 +12,17 @@ from sqlalchemy import Connection, Engine
 from engine.breakeven import BreakEven, workload_break_even
 from engine.fits import Fit, Need
 from engine.ladders import Market
+from engine.leading import Leading
 from engine.models import ModelSpec
 from engine.offers import GpuOffer, OfferPolicy
 from engine.policies import FitPolicy
 from engine.rate_choice import RateChoice, RateRanking, cheapest_rate
 from engine.rates import TokenRate
 from engine.served import Served, served, widest_fit
-from engine.setups import Ranking, Setup, SetupPolicy, rank_setups
+from engine.setups import Ranking, Setup, SetupPolicy
 from engine.sizing import feasible_fits
 from engine.verdicts import Verdict, verdict
+from engine.winners import Compiled, compile_ways
 from engine.workloads import Workload
 from tracker.book import Book, read_book
 from tracker.database import reading
@@ -43,6 +45,7 @@ class Sizer:
     world: World
     _known: dict[tuple[str, Need, FitPolicy], tuple[Fit, ...]] = field(default_factory=dict)
     _served: dict[tuple[Fit, str, date], Served] = field(default_factory=dict)
+    _compiled: dict[tuple[str, Need, FitPolicy, SetupPolicy], Compiled] = field(default_factory=dict)
 
     def fits(self, model: ModelSpec, need: Need, policy: FitPolicy) -> tuple[Fit, ...]:
         """Fits and near misses of a model over all GPUs and formats."""
@@ -51,6 +54,15 @@ class Sizer:
             catalogue = self.world.catalogue
             self._known[key] = feasible_fits(model, catalogue.gpus.values(), tuple(catalogue.formats.values()), need, policy)
         return self._known[key]
+
+    def ranked(self, model: ModelSpec, split: Market, question: Question) -> Ranking:
+        """The setups of a model in a market."""
+        fits, formats = self.fits(model, question.need, question.policy), self.world.catalogue.formats
+        policy = SetupPolicy(offers=question.offers)
+        key = (model.id, question.need, question.policy, policy)
+        if key not in self._compiled:
+            self._compiled[key] = compile_ways(model, fits, formats, policy)
+        return Leading(self._compiled[key], model, fits, split, formats, policy)
 
     def served(self, setup: Setup, fits: tuple[Fit, ...], workload: Workload, on: date) -> Served:
         """What the setup serves of a workload a month: stated, else measured, else estimated. All GPUs that are paid for work."""
@@ -107,7 +119,7 @@ class Markets:
 def comparable(world: World, book: Book) -> Entries[GpuOffer]:
     """The offers of a book that may be compared: of one source a provider. Slices of a GPU are never ranked."""
     spoken = preferred_offers(book.offers, world.settings.precedence.root)
-    return spoken.of(row for row in spoken.rows if not row[IS_SLICE])
+    return spoken.of(row for row in spoken.rows if not row[IS_SLICE]) if any(spoken.every(IS_SLICE)) else spoken
 
 
 def split(whole: Entries[GpuOffer], offers: OfferPolicy) -> Markets:
@@ -120,7 +132,7 @@ def split(whole: Entries[GpuOffer], offers: OfferPolicy) -> Markets:
 def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Question, markets: Markets | None = None) -> ModelAnswer:
     """The cheapest setup, the cheapest rate and what they say about the workload."""
     fits = sizer.fits(model, question.need, question.policy)
-    fresh, shown = _rankings(world, model, fits, markets or split(comparable(world, book), question.offers), question)
+    fresh, shown = _rankings(sizer, model, markets or split(comparable(world, book), question.offers), question)
     rates, rate_fresh = _rates(world, model, book, question)
     setup, rate = shown.best, rates.cheapest
     capacity = None if setup is None else sizer.served(setup, fits, question.workload, book.at.date())
@@ -132,8 +144,7 @@ def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Q
         fresh=fresh,
         setup=setup,
         setup_fresh=setup is not None and fresh.best is not None,
-        indicative=shown.best_indicative,
-        per_gpu=shown.per_gpu(),
+        shown=shown,
         rates=rates,
         rate=rate,
         rate_fresh=rate is not None and rate_fresh,
@@ -150,13 +161,10 @@ def _running(world: World, model: ModelSpec, question: Question) -> Decimal | No
     return world.settings.baseline.root.get(model.id) if question.workload == world.workload() else None
 
 
-def _rankings(world: World, model: ModelSpec, fits: tuple[Fit, ...], markets: Markets, question: Question) -> tuple[Ranking, Ranking]:
+def _rankings(sizer: Sizer, model: ModelSpec, markets: Markets, question: Question) -> tuple[Ranking, Ranking]:
     """The ranking of fresh offers, and the one to show: of everything known where nothing fresh holds the model."""
-    policy = SetupPolicy(offers=question.offers)
-    fresh = rank_setups(model, fits, markets.fresh, world.catalogue.formats, policy)
-    if fresh.best is not None:
-        return fresh, fresh
-    return fresh, rank_setups(model, fits, markets.known, world.catalogue.formats, policy)
+    fresh = sizer.ranked(model, markets.fresh, question)
+    return (fresh, fresh) if fresh.best is not None else (fresh, sizer.ranked(model, markets.known, question))
 
 
 def _rates(world: World, model: ModelSpec, book: Book, question: Question) -> tuple[RateRanking, bool]:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
-
-from tracker.asof import FIELDS, PREFIX, SOURCE
-
-ROW_SOURCE = itemgetter(SOURCE)
+from tracker.asof import FIELDS, PREFIX
 
 OFFER = {name: PREFIX + place for place, name in enumerate(FIELDS["offer"])}
 PROVIDER, SKU, REGION = OFFER["provider"], OFFER["sku"], OFFER["region"]

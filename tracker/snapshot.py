@@ -61,8 +61,7 @@ class ModelAnswer:
     fresh: Ranking
     setup: Setup | None
     setup_fresh: bool
-    indicative: Setup | None
-    per_gpu: tuple[Setup, ...]
+    shown: Ranking  # what ``setup`` is the best of
     rates: RateRanking
     rate: RateChoice | None
     rate_fresh: bool
@@ -71,6 +70,16 @@ class ModelAnswer:
     verdict: Verdict | None
     why_not: str  # what is missing for an answer; empty when nothing is
     running_usd_per_hour: Decimal | None = None  # what the operator pays today, as stated in tracker.toml
+
+    @property
+    def indicative(self) -> Setup | None:
+        """The cheapest setup at the lowest price per GPU, whether or not anybody sells that many together."""
+        return self.shown.best_indicative
+
+    @property
+    def per_gpu(self) -> tuple[Setup, ...]:
+        """The best setup of every GPU, cheapest first."""
+        return self.shown.per_gpu()
 
     @property
     def saving_ratio(self) -> Decimal | None:

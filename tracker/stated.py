@@ -13,7 +13,7 @@ from engine.offers import GpuOffer
 from engine.rates import TokenRate
 from tracker.asof import SOURCE
 from tracker.book import Book
-from tracker.entries import Entries, Listed
+from tracker.entries import Entries, Listed, Value
 from tracker.entry_values import offers_of, rates_of, usd_prices
 from tracker.exchange import Exchange
 from tracker.overrides import Overrides, StatedFactor, StatedRate, StatedRent
@@ -31,8 +31,7 @@ def with_overrides(book: Book, overrides: Overrides, source_order: Sequence[str]
     """
     if not overrides.all and not _states(book.offers) and not _states(book.price_lists):
         return book
-    offers = book.offers.of(row for row in book.offers.rows if row[SOURCE] != STATED)
-    rates = book.price_lists.of(row for row in book.price_lists.rows if row[SOURCE] != STATED)
+    offers, rates = _unstated(book.offers), _unstated(book.price_lists)
     stated_offers = [_offer(rent, book.exchange, book.at) for rent in overrides.rents if rent.in_force(book.at)]
     rents = [entry for entry in stated_offers if entry is not None]
     ours = [entry for rate in overrides.rates if (entry := _rate(rate, book.exchange, book.at)) is not None]
@@ -44,9 +43,13 @@ def with_overrides(book: Book, overrides: Overrides, source_order: Sequence[str]
     sellers = {_seller(entry.value) for entry in lists if entry.value.in_force(book.at)}
     return replace(
         book,
-        offers=offers_of(rents, offers.of(row for row in offers.rows if _machine_of(row) not in machines)),
-        price_lists=rates_of(lists, rates.of(row for row in rates.rows if _seller_of(row) not in sellers)),
+        offers=offers_of(rents, offers.of(row for row in offers.rows if _machine_of(row) not in machines) if machines else offers),
+        price_lists=rates_of(lists, rates.of(row for row in rates.rows if _seller_of(row) not in sellers) if sellers else rates),
     )
+
+
+def _unstated(entries: Entries[Value]) -> Entries[Value]:
+    return entries.of(row for row in entries.rows if row[SOURCE] != STATED) if _states(entries) else entries
 
 
 def _states(entries: Entries[Any]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from engine.offers import AVAILABILITIES, FIRM, GpuOffer
 from engine.rates import TOKEN_KINDS
 from tracker.alerting.rules import PriceDrop, PriceRise, RateChange
-from tracker.asof import Row
+from tracker.asof import SOURCE, Row
 from tracker.row_fields import AVAILABILITY, CURRENCY, GPU, GPU_COUNT, PRICE, PRICE_KIND, PROVIDER, REGION, SKU, TIER, TRUST
 from tracker.snapshot import ModelAnswer, Snapshot
 
@@ -22,9 +22,9 @@ _names = itemgetter(PROVIDER, SKU, REGION)
 def gpu_prices(rule: PriceDrop | PriceRise, snapshot: Snapshot) -> Iterator[tuple[str, Decimal, dict[str, Any]]]:
     """For each watched GPU and tier the lowest USD per GPU-hour of what is compared, fresh and firm, and whose it is."""
     market, best = snapshot.market, dict[str, GpuOffer]()
-    by_gpu = market.by(GPU)
+    by_gpu, sources = market.by(GPU), market.every(SOURCE)
     for gpu in rule.gpus or by_gpu:
-        for row in _cheapest(rule, market.reading.fresh_ones(by_gpu.get(gpu, ()))):
+        for row in _cheapest(rule, market.reading.fresh_ones(by_gpu.get(gpu, ()), sources)):
             offer = market.reading.listed(row).value
             subject = f"{offer.gpu}/{offer.tier}"
             if subject not in best or _rank(offer) < _rank(best[subject]):

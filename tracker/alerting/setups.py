@@ -49,7 +49,9 @@ def _rival(answer: ModelAnswer, rule: CheaperSetup, before: Mapping[str, Any]) -
     """The cheapest setup of no lower quality than the one that was told, and like it on one machine or on several."""
     if rule.quality == "any":
         return answer.setup
-    least, behind = int(before.get("fidelity", 0)), bool(before.get("behind", True))
+    least, behind, best = int(before.get("fidelity", 0)), bool(before.get("behind", True)), answer.fresh.best
+    if best is not None and best.fidelity >= least and (behind or not best.behind):
+        return best
     fit = [s for s in answer.fresh.buyable if s.fidelity >= least and (behind or not s.behind)]
     return min(fit, key=lambda s: s.order) if fit else None
 

@@ -99,7 +99,7 @@ def _per_gpu(rows: Sequence[Row], reading: Reading[GpuOffer]) -> tuple[float, fl
 
 def exchange_rates(book: Book) -> Iterator[Figure]:
     """Rates of the currencies that prices of the book are in."""
-    used = {*map(itemgetter(CURRENCY), book.offers.rows), *map(itemgetter(RATE_CURRENCY), book.rates.rows)}
+    used = {*book.offers.every(CURRENCY), *book.rates.every(RATE_CURRENCY)}
     used |= {entry.value.currency for entry in book.offers.given()} | {entry.value.currency for entry in book.rates.given()}
     for currency in sorted(used - {"USD"}):
         found = book.exchange.per_usd(currency)
