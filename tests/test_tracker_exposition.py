@@ -82,7 +82,7 @@ def test_a_second_rendering_tells_the_new_number_and_forgets_what_is_gone() -> N
     renderer.lines([family])
     ((_, lines),) = renderer.lines([replace(family, samples=[(("y",), 3.0)])])
     assert lines == 'a{b="y"} 3.0\n'
-    assert [len(heads) for heads in renderer._heads.values()] == [1]
+    assert [len(series) for series in renderer._series.values()] == [1]
 
 
 def test_a_sample_has_a_value_for_every_label() -> None:
