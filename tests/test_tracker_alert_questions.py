@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 from questions import ALSO, RATE, asking_world, offers
-from small_world import FILES, offer, rate
+from small_world import FILES, T0, offer, rate
 from sqlalchemy import Engine
 from watching import CHEAPER, SECOND, Watch
 
 from tracker.alerting.backtest import backtest
-from tracker.alerting.decisions import acknowledge, silence
+from tracker.alerting.decisions import acknowledge, silence, since
+from tracker.alerting.ledger import message_of
 from tracker.alerting.message import Alarm
 from tracker.alerting.replay import read_past, snapshots
 from tracker.alerting.rules import CheaperSetup, load_alerts
@@ -89,7 +90,21 @@ def test_a_message_says_which_workload_policy_and_providers_it_is_about(make: Ma
     assert alarm.text.startswith("cheaper setup for large-60b: $2.35/h instead of $2.50/h (6.0 % or $109.50 a month less): ")  # 0.15 x 730
     assert alarm.text.endswith(f"; asked: {about}")
     facts = alarm.facts
+    assert "page_url" not in facts  # nobody said where the page is
     assert (facts["workload"], facts["policy"], facts["question"]) == ("turns", "studiotv@ours", about)
+
+
+def test_a_message_links_to_the_page_with_its_question(make: Make) -> None:
+    page = '[web]\npublic_url = "https://prices.example/gpu"\n'
+    watch = make(CHEAPER + LARGE, tracker_toml=FILES["tracker.toml"].replace('"turns"\n', '"turns"\n' + ALSO) + page)
+    watch.look(*offers())
+    watch.look(*offers(rents="2.35"))
+    (alarm,) = watch.look(*offers(rents="2.35"))
+    assert alarm.facts["page_url"] == "https://prices.example/gpu/?workload=turns&policy=studiotv@ours"
+    with reading(watch.db) as connection:
+        (row,) = since(connection, T0, watch.at)
+        drawn = message_of(row).get("history_png_url")
+    assert drawn in (None, "https://prices.example/gpu/api/v1/alerts/1/history.png")  # None where Pillow is not installed
 
 
 def test_where_one_question_is_asked_no_message_speaks_of_it(make: Make) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from engine.fits import Need
 from engine.offers import OfferPolicy
@@ -44,6 +45,11 @@ class Question:
         return f"{self.workload.id}, {self.policy_id}{only}"
 
     @property
+    def query(self) -> str:
+        """Workload and policy as a part of an address."""
+        return urlencode({"workload": self.workload.id, "policy": self.policy_id}, safe=AT)
+
+    @property
     def basis(self) -> str:
         """All that makes answers comparable, in one word."""
         offers = self.offers
@@ -70,10 +76,10 @@ def default_question(world: World, workload: str = "", policy: str = "") -> Ques
     return _question(world, workload, *parted(policy))
 
 
-def words_of(world: World, workload: str, policy_id: str) -> str:
-    """The question of that workload and policy in words, where there are several to tell apart; else empty."""
+def asked_beside(world: World, workload: str | None, policy_id: str | None) -> Question | None:
+    """The question of that workload and policy, where there are several to tell apart; else None."""
     asked = tracked(world) if world.settings.track.also else ()
-    return next((question.words for question in asked if (question.workload.id, question.policy_id) == (workload, policy_id)), "")
+    return next((question for question in asked if (question.workload.id, question.policy_id) == (workload, policy_id)), None)
 
 
 def _question(world: World, workload: str, policy: str, name: str, models: Iterable[str] = ()) -> Question:

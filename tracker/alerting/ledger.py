@@ -122,7 +122,7 @@ def _picture_link(row: RowMapping, body: Mapping[str, Any]) -> dict[str, str]:
     """Where the picture of its price history is, for those who take a link."""
     if row["kind"] not in READ or "page_url" not in body or not can_draw():
         return {}
-    return {"history_png_url": f"{body['page_url']}api/v1/alerts/{row['id']}/history.png"}
+    return {"history_png_url": f"{body['page_url'].partition('?')[0]}api/v1/alerts/{row['id']}/history.png"}
 
 
 def said(row: RowMapping) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from tracker.alerting.judge import State, key_of
 from tracker.alerting.rules import CheaperSetup
 from tracker.plain import plain
 from tracker.present import VERDICTS, age, money
-from tracker.questions import words_of
+from tracker.questions import asked_beside
 from tracker.world import World
 
 Facts = Mapping[str, Any]
@@ -46,9 +46,10 @@ def alarm_of(heard: Heard, world: World, now: datetime) -> Alarm:
     before, seen = heard.ruling.before, heard.seen
     assert before is not None
     title, text, facts = SAY[seen.kind](heard, before, world)
-    if asked := words_of(world, str(facts.get("workload", "")), str(facts.get("policy", ""))):
-        title, text, facts = f"{title} ({asked})", f"{text}; asked: {asked}", facts | {"question": asked}
-    link = page_url(world)
+    link, question = page_url(world), asked_beside(world, facts.get("workload"), facts.get("policy"))
+    if question is not None:
+        title, text, facts = f"{title} ({question.words})", f"{text}; asked: {question.words}", facts | {"question": question.words}
+        link += f"?{question.query}" if link else ""
     facts = {"observed_at": seen.seen_at, "changed_at": before.since or seen.seen_at, **facts, **({"page_url": link} if link else {})}
     return Alarm(
         key=key_of(seen, now), rule=seen.rule, kind=seen.kind, subject=seen.subject, title=title, text=text, facts=plain(facts),

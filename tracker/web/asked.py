@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
 from fastapi import HTTPException
 
@@ -25,12 +24,12 @@ class Asked:
     @property
     def others(self) -> list[tuple[str, Question]]:
         """The other questions, each with what an address must say to ask it."""
-        return [(query_of(question), question) for question in self.questions if question != self.question]
+        return [(question.query, question) for question in self.questions if question != self.question]
 
     @property
     def query(self) -> str:
         """What an address must say to ask this one; empty for the default one."""
-        return "" if self.question == self.questions[0] else query_of(self.question)
+        return "" if self.question == self.questions[0] else self.question.query
 
 
 def asked(world: World, snapshot: Snapshot, workload: str, policy: str) -> Asked:
@@ -42,11 +41,6 @@ def asked(world: World, snapshot: Snapshot, workload: str, policy: str) -> Asked
     wanted = " and ".join(f"{key} {name!r}" for key, name in (("workload", workload), ("policy", policy)) if name)
     known = ", ".join(f"{question.workload.id} with {question.policy_id}" for question in questions)
     raise HTTPException(404, detail=f"nobody asks for {wanted}; tracker.toml asks {known}")
-
-
-def query_of(question: Question) -> str:
-    """Workload and policy as a part of an address."""
-    return urlencode({"workload": question.workload.id, "policy": question.policy_id}, safe="@")
 
 
 def question_facts(question: Question) -> dict[str, Any]:
