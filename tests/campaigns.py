@@ -26,8 +26,7 @@ from tracker.collect import Collector, keep, read_rows
 from tracker.config import Source
 from tracker.database import migrate, open_database, reading, writing
 from tracker.exchange import FX, load_shipped, store_rates
-from tracker.facts.gpus import GpuName
-from tracker.facts.models import ModelAlias
+from tracker.facts.values import GpuName, ModelAlias
 from tracker.paths import config_dir
 from tracker.store import SweepReport
 from tracker.world import World, load_world

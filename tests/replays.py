@@ -29,7 +29,7 @@ from tracker.collect import Collector, keep, read_rows
 from tracker.config import Source, SourceSettings
 from tracker.database import migrate, open_database, reading, writing
 from tracker.exchange import FX, load_shipped
-from tracker.facts.models import ModelAlias
+from tracker.facts.values import ModelAlias
 from tracker.listing import OFFERS, RATES, known_prices, load_listing, prices_of
 from tracker.paths import config_dir
 from tracker.rows import identity

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from engine.facts import spread
-from tracker.facts.catalogue import ANY, Catalogue, load_catalogue
+from tracker.facts.catalogue import Catalogue, load_catalogue
+from tracker.facts.values import ANY
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = ROOT / "config"

@@ -19,7 +19,7 @@ from pathlib import Path
 from engine.offers import AVAILABILITIES, PRICE_KINDS, TIERS, TRUSTS
 from engine.rates import TOKEN_KINDS, windows
 from tracker.errors import BreakevenError, did_you_mean
-from tracker.facts.catalogue import Catalogue
+from tracker.facts.values import Catalogue
 from tracker.resolve import MAX_GPUS, MAX_NAME, MAX_TERM_MONTHS, clean
 from tracker.rows import OfferRow, RateRow, scaled, to_s
 from tracker.tables import RATE_SCALE, RENT_SCALE

@@ -23,7 +23,7 @@ from tracker.asof import BACKDATED, IMPORTED, Moment, as_known, known_by
 from tracker.bookfile import OFFER_COLUMNS, RATE_COLUMNS, BookFileError, Dated, read_book_files
 from tracker.bookmark import book_digest
 from tracker.database import reading, writing
-from tracker.facts.catalogue import Catalogue
+from tracker.facts.values import Catalogue
 from tracker.listen import announce
 from tracker.listing import OFFER_POINT, OFFERS, RATES, SWEEP, Absence, Kind, absences_of, gone_column
 from tracker.points import add_dimensions, insert_new

@@ -20,7 +20,7 @@ from engine.served import Served
 from engine.setups import Setup
 from engine.workloads import Workload
 from tracker.book import Book, Listed, Value
-from tracker.facts.catalogue import Catalogue
+from tracker.facts.values import Catalogue
 from tracker.rows import to_s
 from tracker.snapshot import ModelAnswer
 from tracker.store import SWEEP

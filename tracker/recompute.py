@@ -43,17 +43,17 @@ class Sizer:
     """Remembers which GPUs hold which model: that depends on facts alone, so it is worked out once a start."""
 
     world: World
-    _known: dict[tuple[str, Need, FitPolicy], tuple[Fit, ...]] = field(default_factory=dict)
+    known: dict[tuple[str, Need, FitPolicy], tuple[Fit, ...]] = field(default_factory=dict)
     _served: dict[tuple[Fit, str, date], Served] = field(default_factory=dict)
     _compiled: dict[tuple[str, Need, FitPolicy, SetupPolicy], Compiled] = field(default_factory=dict)
 
     def fits(self, model: ModelSpec, need: Need, policy: FitPolicy) -> tuple[Fit, ...]:
         """Fits and near misses of a model over all GPUs and formats."""
         key = (model.id, need, policy)
-        if key not in self._known:
+        if key not in self.known:
             catalogue = self.world.catalogue
-            self._known[key] = feasible_fits(model, catalogue.gpus.values(), tuple(catalogue.formats.values()), need, policy)
-        return self._known[key]
+            self.known[key] = feasible_fits(model, catalogue.gpus.values(), tuple(catalogue.formats.values()), need, policy)
+        return self.known[key]
 
     def ranked(self, model: ModelSpec, split: Market, question: Question) -> Ranking:
         """The setups of a model in a market."""

@@ -15,7 +15,7 @@ from engine.offers import AVAILABILITIES, PRICE_KINDS, TIERS, TRUSTS
 from engine.rates import TOKEN_KINDS
 from engine.units import HOURS_PER_MONTH, MINUTES_PER_HOUR, MTOK, SECONDS_PER_HOUR
 from scrapers.contract import GpuQuote, TokenQuote
-from tracker.facts.catalogue import Catalogue
+from tracker.facts.values import Catalogue
 from tracker.rows import OfferRow, RateRow, scaled, to_s
 from tracker.tables import RATE_SCALE, RENT_SCALE
 

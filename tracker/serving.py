@@ -50,14 +50,14 @@ def listen(host: str, port: int) -> socket.socket:
 class Serving:
     """Owns the current snapshot and the web server of one process."""
 
-    def __init__(self, world: World, db: Engine, *, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, world: World, db: Engine, *, now: Callable[[], datetime] = utc_now, sizer: Sizer | None = None) -> None:
         self.world = world
         self.db = db
         self.now = now
         self.started_at = now()
         self.stop = threading.Event()
         self.trouble = Trouble(say=say)
-        self.sizer = Sizer(world)
+        self.sizer = sizer or Sizer(world)
         self.newest_sweep, self.snapshot = latest(db, world, self.sizer, now())
         self._server: uvicorn.Server | None = None
         self._web: threading.Thread | None = None

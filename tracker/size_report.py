@@ -10,8 +10,8 @@ from engine.fits import Fit, Need
 from engine.models import Checkpoint, ModelSpec
 from engine.policies import FitPolicy
 from engine.units import gb, gib
-from tracker.facts.catalogue import Catalogue
 from tracker.facts.models import missing_facts
+from tracker.facts.values import Catalogue
 from tracker.plain import plain
 from tracker.sizes import (
     USUAL_GPUS,

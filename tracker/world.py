@@ -15,8 +15,7 @@ from tracker.also import check_also
 from tracker.book import IMPORTED
 from tracker.config import Config, Settings, Source, load_config
 from tracker.errors import ConfigError, UnknownName, did_you_mean
-from tracker.facts.catalogue import Catalogue, load_catalogue
-from tracker.facts.throughput import load_points
+from tracker.facts.values import Catalogue, Facts
 from tracker.facts.workloads import Provider, find_workload, load_providers, load_workloads
 from tracker.overrides import Overrides, load_overrides
 from tracker.scrapers import check_module, scraper_module
@@ -64,24 +63,33 @@ class World:
         return POLICIES[wanted]
 
 
-def load_world(config_dir: Path, user_dir: Path | None = None) -> World:
-    """All of it, or one ConfigError that says what is wrong and where."""
+def load_world(config_dir: Path, user_dir: Path | None = None, facts: Facts | None = None) -> World:
+    """All of it, or one ConfigError that says what is wrong and where; ``facts`` where they were read from the same files before."""
     user = user_dir if user_dir is not None and user_dir.is_dir() else None
     config = load_config(config_dir, user)
     providers = load_providers(config_dir, user)
-    catalogue = load_catalogue(config_dir, user)
+    facts = facts or load_facts(config_dir, user)
     world = World(
         config=config,
-        catalogue=catalogue,
+        catalogue=facts.catalogue,
         workloads=load_workloads(config_dir, user),
         providers=providers,
         provider_ids={spelling: p.id for p in providers.values() for spelling in (p.id, *p.aliases)},
-        points=tuple(load_points(config_dir, user, catalogue)),
+        points=facts.points,
         alerts=load_alerts(config_dir, user),
         overrides=load_overrides(config_dir, user),
     )
     _check(world)
     return world
+
+
+def load_facts(config_dir: Path, user_dir: Path | None) -> Facts:
+    """The catalogue and measured throughput, read from ninety files."""
+    from tracker.facts.catalogue import load_catalogue  # here: a start that has kept its facts needs no reader of them
+    from tracker.facts.throughput import load_points
+
+    catalogue = load_catalogue(config_dir, user_dir)
+    return Facts(catalogue=catalogue, points=tuple(load_points(config_dir, user_dir, catalogue)))
 
 
 def _check(world: World) -> None:

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracker.cli.session import Session, print_table, session, world
+from tracker.cli.session import Session, print_table, session
 from tracker.database import only_daemon
+from tracker.facts.values import Facts
+from tracker.kept import Kept
+from tracker.paths import config_dir, data_dir, user_config_dir
+from tracker.recompute import Sizer
 from tracker.serving import Serving, listen, say
 from tracker.signals import stop_on_signals
 from tracker.systemd import supervisor
+from tracker.world import load_world
 
 if TYPE_CHECKING:
     from tracker.daemon import Daemon
@@ -34,17 +39,20 @@ def run(
         level=logging.DEBUG if verbose else logging.ERROR, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr
     )
     logging.getLogger("breakeven.alerts").setLevel(logging.INFO)
-    found = world()
+    config = (config_dir(), user_config_dir())
+    kept = Kept(data_dir() / "kept", *config)
+    found = load_world(*config, kept.facts())
     address = (host or found.settings.web.host, port if port >= 0 else found.settings.web.port)
     bound = listen(*address)
     here = session(found, writes=True)
     with only_daemon(here.db):
-        serving = Serving(here.world, here.db)
+        serving = Serving(here.world, here.db, sizer=Sizer(here.world, kept.fits()))
         stop_on_signals(serving.stop)
         url = f"http://{address[0]}:{bound.getsockname()[1]}"
         say(f"page {url}/   metrics {url}/metrics   API {url}/api/v1/models   database {here.db.url.render_as_string(hide_password=True)}")
         serving.serve(bound)
         daemon = _daemon(here, serving)
+        kept.keep(Facts(catalogue=found.catalogue, points=found.points), serving.sizer.known)
         daemon.schedule()
         say("collecting; Ctrl-C stops")
         supervisor().watch(daemon.stop, daemon.pulse)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -16,39 +15,9 @@ from tracker.config import read_tables
 from tracker.errors import ConfigError, did_you_mean
 from tracker.facts.schema import FormatTable, GpuTable, MemoryName
 from tracker.facts.toml import chosen, other, stated, validated, whole
+from tracker.facts.values import GpuName, Instance
 
-MEMORY_TOLERANCE = Decimal("0.07")  # 39,936 MiB is sold as 40 GB, 81,559 MiB as 80 GB
 INSTANCE_COLUMNS = ("provider", "sku", "gpu", "gpu_count", "verified", "source", "checked")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
-    """What one named instance type holds. ``gpu_count`` below 1 is a slice; unverified counts resolve to nothing."""
-
-    gpu: str
-    gpu_count: Decimal
-    verified: bool
-    source: str
-
-    @property
-    def whole(self) -> bool:
-        """Whether it holds whole GPUs, for certain."""
-        return self.verified and self.gpu_count == self.gpu_count.to_integral_value()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuName:
-    """What a name means: one GPU, or one by memory (marketed GB)."""
-
-    gpu: str = ""
-    by_memory: tuple[tuple[Decimal, str], ...] = ()
-
-    def resolve(self, memory_gb: Decimal | None) -> str | None:
-        """The GPU's id; None when the memory is unknown or does not single one out."""
-        if self.gpu:
-            return self.gpu
-        near = {g for m, g in self.by_memory if memory_gb is not None and abs(memory_gb - m) <= m * MEMORY_TOLERANCE}
-        return near.pop() if len(near) == 1 else None
 
 
 def load_formats(config_dir: Path, user_dir: Path | None) -> dict[str, WeightFormat]:

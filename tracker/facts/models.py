@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from tracker.config import read_toml
 from tracker.errors import ConfigError, did_you_mean
 from tracker.facts.model_schema import AliasTable, CapacityTable, CheckpointTable, LayerGroupTable, ModelTable
 from tracker.facts.toml import other, stated, validated, whole
+from tracker.facts.values import ModelAlias
 
 MODEL_ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 FACT_KEYS = ("params", "params_active", "params_16bit", "kv_bytes_per_token")
@@ -31,15 +31,6 @@ GROUP_UNITS = {
     "index_scale_bytes": "B",
     "state_bytes": "B",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelAlias:
-    """The model a spelling means. ``sku`` or ``region`` is set where the spelling names another one (kimi-k3.1-pro-highspeed)."""
-
-    model: str
-    sku: str | None = None
-    region: str = ""
 
 
 AS_WRITTEN = {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.throughput import ThroughputKind, ThroughputPoint
 from tracker.errors import ConfigError, did_you_mean
-from tracker.facts.catalogue import Catalogue
+from tracker.facts.values import Catalogue
 
 COLUMNS = (
     *("model", "gpu", "gpu_count", "weight_format", "engine", "tp", "ep", "isl", "osl", "concurrency"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tracker.facts.catalogue import Catalogue
+from tracker.facts.values import Catalogue
 from tracker.history.instances import instance_quote
 from tracker.history.sightings import Sighting, read_table
 

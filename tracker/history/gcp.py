@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from scrapers.contract import GpuQuote, Skipped
-from tracker.facts.catalogue import Catalogue
+from tracker.facts.values import Catalogue
 from tracker.history.sightings import Line, Sighting, read_table
 
 COLUMNS = ("commit_date", "machine_type", "accelerators", "region", "usd_hour", "usd_hour_spot", "usd_month_1y_cud", "usd_month_3y_cud")

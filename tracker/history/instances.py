@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from scrapers.contract import GpuQuote, Skipped
-from tracker.facts.catalogue import Catalogue
+from tracker.facts.values import Catalogue
 
 
 def instance_quote(

@@ -13,7 +13,7 @@ from tracker.bookstore import import_dated
 from tracker.database import writing
 from tracker.errors import UnknownName, did_you_mean
 from tracker.exchange import load_exchange, load_shipped
-from tracker.facts.catalogue import Catalogue
+from tracker.facts.values import Catalogue
 from tracker.history import aws, azure, gcp, genai, litellm, portkey, quotes, scaleway
 from tracker.history.quotes import OURS, Shape
 from tracker.history.runs import Judge, span_of, to_runs

@@ -17,7 +17,7 @@ from typing import Any, get_args
 from engine.rates import TOKEN_KINDS
 from scrapers.contract import Availability, GpuQuote, PriceKind, RentUnit, Skipped, Tier, TokenQuote, TokenUnit, Trust
 from tracker.errors import UnknownName, did_you_mean
-from tracker.facts.catalogue import OWN_IDS, Catalogue
+from tracker.facts.values import OWN_IDS, Catalogue
 from tracker.history.sightings import Line, Sighting, read_table
 
 OFFER_COLUMNS = (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from scrapers.contract import GpuQuote, Skipped
 from scrapers.scaleway import CURRENCY, PLACEHOLDER
-from tracker.facts.catalogue import Catalogue
+from tracker.facts.values import Catalogue
 from tracker.history.sightings import Line, Sighting, read_table
 
 COLUMNS = ("recorded_at", "zone", "instance_type", "gpu_count", "gpu_name", "eur_hour")

@@ -1,0 +1,179 @@
+"""What is kept from one start to the next is what would be worked out; what is not ours, not whole or of other files is not read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracker import kept as kept_module
+from tracker.facts.values import Facts
+from tracker.kept import Kept, digest_of
+from tracker.paths import config_dir
+from tracker.questions import tracked
+from tracker.recompute import Sizer
+from tracker.world import load_facts, load_world
+
+CONFIG = config_dir()
+
+
+@pytest.fixture(scope="module")
+def facts() -> Facts:
+    return load_facts(CONFIG, None)
+
+
+@pytest.fixture(scope="module")
+def fits(facts: Facts) -> dict[Any, Any]:
+    """Those of every tracked question."""
+    world = load_world(CONFIG, None, facts)
+    sizer = Sizer(world)
+    for question in tracked(world):
+        for model in question.models:
+            sizer.fits(world.model(model), question.need, question.policy)
+    return sizer.known
+
+
+@pytest.fixture
+def folder(tmp_path: Path, facts: Facts, fits: dict[Any, Any]) -> Path:
+    """A folder that an earlier start has left."""
+    found = tmp_path / "data" / "kept"
+    Kept(found, CONFIG, None).keep(facts, fits)
+    assert sorted(path.name for path in found.iterdir()) == ["facts", "fits"]
+    return found
+
+
+def test_what_is_kept_equals_what_is_worked_out(folder: Path, facts: Facts, fits: dict[Any, Any]) -> None:
+    again = Kept(folder, CONFIG, None)
+    found = again.facts()
+    assert found == facts
+    assert found is not facts
+    assert again.fits() == fits
+    assert sum(len(found) for found in fits.values()) > 1000
+    assert [getattr(found.catalogue, f.name) for f in fields(found.catalogue)] == [
+        getattr(facts.catalogue, f.name) for f in fields(facts.catalogue)
+    ]
+
+
+def test_a_first_start_finds_nothing(tmp_path: Path) -> None:
+    none = Kept(tmp_path / "never" / "made", CONFIG, None)
+    assert (none.facts(), none.fits()) == (None, {})
+    assert not (tmp_path / "never").exists()
+
+
+def test_what_is_there_already_is_not_written_again(folder: Path, facts: Facts, fits: dict[Any, Any]) -> None:
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    again = Kept(folder, CONFIG, None)
+    again.facts(), again.fits()
+    again.keep(facts, fits)
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A configuration of one's own to change."""
+    shutil.copytree(CONFIG, tmp_path / "config", ignore=shutil.ignore_patterns("starter"))
+    return tmp_path / "config"
+
+
+@pytest.mark.parametrize("name", ["gpus.toml", "instances.csv", "models/kimi-k3.1-pro.toml", "throughput/{first}"])
+def test_a_changed_fact_is_not_answered_from_before(config: Path, tmp_path: Path, name: str, facts: Facts, fits: dict[Any, Any]) -> None:
+    folder = tmp_path / "kept"
+    Kept(folder, config, None).keep(facts, fits)
+    assert Kept(folder, config, None).facts() is not None
+    path = config / name.format(first=sorted(os.listdir(config / "throughput"))[0])
+    path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    changed = Kept(folder, config, None)
+    assert (changed.facts(), changed.fits()) == (None, {})
+
+
+def test_a_model_of_the_users_own_counts_as_a_change(tmp_path: Path) -> None:
+    before = digest_of(CONFIG, tmp_path)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "own.toml").write_text("", encoding="utf-8")
+    assert digest_of(CONFIG, tmp_path) != before
+
+
+def test_other_code_reads_nothing_of_it(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "package"
+    for name in kept_module.CODE:
+        source = kept_module.HERE.parent / name
+        copy: Callable[..., Any] = shutil.copytree if source.is_dir() else shutil.copy
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        copy(source, package / name)
+    monkeypatch.setattr(kept_module, "HERE", package / "tracker")
+    before = digest_of(CONFIG, None)
+    sizing = package / "engine" / "sizing.py"
+    sizing.write_text(sizing.read_text(encoding="utf-8") + "# other\n", encoding="utf-8")
+    assert digest_of(CONFIG, None) != before
+    assert Kept(folder, CONFIG, None).facts() is None
+
+
+def test_facts_that_change_while_they_are_read_are_not_kept(config: Path, tmp_path: Path, facts: Facts, fits: dict[Any, Any]) -> None:
+    kept = Kept(tmp_path / "kept", config, None)
+    (config / "gpus.toml").write_text("", encoding="utf-8")
+    kept.keep(facts, fits)
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda body: body[:-1], lambda body: b"", lambda body: b"x" + body, lambda body: body[:200] + b"?" + body[201:]]
+)
+def test_a_damaged_file_is_not_read(folder: Path, spoil: Callable[[bytes], bytes]) -> None:
+    path = folder / "facts"
+    path.write_bytes(spoil(path.read_bytes()))
+    assert Kept(folder, CONFIG, None).facts() is None
+
+
+class Evil:
+    """Runs a command where it is unpickled without care."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.path),)
+
+
+def test_nothing_is_called_that_a_file_names(folder: Path, tmp_path: Path) -> None:
+    body = pickle.dumps(Evil(tmp_path / "called"))
+    key = (folder / "facts").read_bytes().split(b"\n")[0]
+    (folder / "facts").write_bytes(key + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    assert Kept(folder, CONFIG, None).facts() is None
+    assert not (tmp_path / "called").exists()
+    assert pickle.loads(body) is None  # it would have been called
+    assert (tmp_path / "called").exists()
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_a_file_that_others_may_write_is_not_read(folder: Path, mode: int) -> None:
+    (folder / "facts").chmod(mode)
+    assert Kept(folder, CONFIG, None).facts() is None
+    assert Kept(folder, CONFIG, None).fits()
+
+
+def test_nothing_is_read_from_a_folder_that_others_may_write(folder: Path) -> None:
+    folder.chmod(0o770)
+    assert (Kept(folder, CONFIG, None).facts(), Kept(folder, CONFIG, None).fits()) == (None, {})
+
+
+def test_a_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    (folder / "facts").rename(tmp_path / "elsewhere")
+    (folder / "facts").symlink_to(tmp_path / "elsewhere")
+    assert Kept(folder, CONFIG, None).facts() is None
+
+
+def test_another_accounts_file_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert Kept(folder, CONFIG, None).facts() is None
+
+
+def test_a_folder_that_cannot_be_made_is_nobodys_trouble(tmp_path: Path, facts: Facts, fits: dict[Any, Any]) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    Kept(tmp_path / "file" / "kept", CONFIG, None).keep(facts, fits)
