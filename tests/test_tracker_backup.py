@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from alembic import command
-from databases import Postgres
 from homes import run
 from small_world import T0, fill, offer, sweep
 from sqlalchemy import Engine
@@ -228,15 +227,6 @@ def test_a_swap_that_fails_leaves_the_book_as_it_was(db: Engine, tmp_path: Path,
         assert others(tmp_path) == {"copy"}
     else:
         assert calls < fails_at  # fewer files had to move
-
-
-@pytest.mark.real
-def test_a_book_in_postgresql_is_told_its_own_programs(postgres: Postgres, tmp_path: Path) -> None:
-    db = open_database(postgres.url("postgres"))
-    for try_it in (lambda: backup(db, tmp_path / "copy"), lambda: restore(db, tmp_path / "copy", T0)):
-        with pytest.raises(BackupError, match=r"PostgreSQL: pg_dump .* and pg_restore .*; breakeven db export FILE"):
-            try_it()
-    db.dispose()
 
 
 def test_the_commands(tmp_path: Path) -> None:

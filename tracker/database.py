@@ -109,8 +109,8 @@ def migrate(db: Engine) -> None:
     try:
         with db.connect() as connection:
             _check_encoding(connection)
-            current = _revision(connection)
-        known, head = _revisions()
+            current = revision(connection)
+        known, head = revisions()
         if current is not None and current not in known:
             raise DatabaseProblem(
                 f"database {_shown(str(db.url))} has schema {current}, which is newer than this program; install the newer breakeven"
@@ -125,7 +125,7 @@ def migrate(db: Engine) -> None:
         raise DatabaseProblem(f"database {_shown(str(db.url))} cannot be created: {error.strerror}") from error
 
 
-def _revision(connection: Connection) -> str | None:
+def revision(connection: Connection) -> str | None:
     """The schema of the database; None where there is none yet."""
     if not inspect(connection).has_table("alembic_version"):
         return None
@@ -133,7 +133,7 @@ def _revision(connection: Connection) -> str | None:
     return found
 
 
-def _revisions() -> tuple[set[str], str]:
+def revisions() -> tuple[set[str], str]:
     """The schemas that this program knows, and its own: the one that no other builds on."""
     texts = [path.read_text(encoding="utf-8") for path in MIGRATIONS.glob("[0-9]*.py")]
     found = {match[1]: match[2] for text in texts if (match := _REVISION.search(text))}

@@ -33,8 +33,14 @@ def _book() -> Engine:
 
 
 def backup_to(file: File, force: Force = False, as_json: Json = False) -> None:
-    """Copy the SQLite book to a file while the daemon goes on writing to it."""
-    size = backup(_book(), file, replace=force)
+    """Copy the book to a file while daemons go on writing to it: a SQLite book as it is, one in PostgreSQL by its pg_dump."""
+    db = _book()
+    if db.dialect.name == "postgresql":
+        from tracker.maintenance import postgres_backup  # here: it needs the driver, which is an extra
+
+        size = postgres_backup.backup(db, file, replace=force)
+    else:
+        size = backup(db, file, replace=force)
     if as_json:
         print_json({"file": str(file), "bytes": size})
     else:
@@ -42,8 +48,15 @@ def backup_to(file: File, force: Force = False, as_json: Json = False) -> None:
 
 
 def restore_from(file: File, force: Force = False, as_json: Json = False) -> None:
-    """Put a backup in the place of the SQLite book, once it is found to be whole; the old book stays beside it."""
-    kept = restore(_book(), file, utc_now(), replace=force)
+    """Put a backup in the place of the book, once it is found to be whole. An old SQLite book stays beside it; one in PostgreSQL is
+    replaced in one transaction."""
+    db, kept = _book(), None
+    if db.dialect.name == "postgresql":
+        from tracker.maintenance import postgres_backup
+
+        postgres_backup.restore(db, file, replace=force)
+    else:
+        kept = restore(db, file, utc_now(), replace=force)
     if as_json:
         print_json({"file": str(file), "replaced": None if kept is None else str(kept)})
     else:

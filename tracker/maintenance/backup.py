@@ -9,10 +9,9 @@ from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
-from tracker.database import alembic_config, migrate, only_daemon, open_database
+from tracker.database import migrate, only_daemon, open_database, revisions
 from tracker.errors import BreakevenError
 
 COMPANIONS = ("-wal", "-shm")  # files of a database in WAL mode
@@ -29,7 +28,7 @@ def backup(db: Engine, target: Path, *, replace: bool = False) -> int:
         raise BackupError(f"{source}: there is no book yet")
     if target.exists() and (not replace or target.samefile(source)):
         raise BackupError(f"{target}: is there already; name another file{'' if target.samefile(source) else ', or say --force'}")
-    with _part_of(target) as part:
+    with part_of(target) as part:
         _copy(source, part)
         _check(part, str(source))
         os.replace(part, target)
@@ -48,7 +47,7 @@ def restore(db: Engine, found: Path, now: datetime, *, replace: bool = False) ->
         raise BackupError(f"{found}: is the book itself")
     if book.exists() and not replace:
         raise BackupError(f"{book}: holds a book; --force puts the backup in its place and keeps it beside")
-    with only_daemon(db), _part_of(book) as part:
+    with only_daemon(db), part_of(book) as part:
         _copy(found, part)
         _check(part, str(found))
         _bring_up(part, found)
@@ -57,17 +56,14 @@ def restore(db: Engine, found: Path, now: datetime, *, replace: bool = False) ->
 
 
 def sqlite_file(db: Engine) -> Path:
-    """The file of a SQLite book; BackupError where the book is in PostgreSQL, whose own programs do it."""
+    """The file of a SQLite book; BackupError where it has none."""
     if db.dialect.name != "sqlite" or not db.url.database:
-        raise BackupError(
-            "this book is in PostgreSQL: pg_dump --format=custom and pg_restore --clean --if-exists --single-transaction do it; "
-            "breakeven db export FILE writes a copy that any database takes"
-        )
+        raise BackupError(f"{db.url.render_as_string()}: is no file")
     return Path(db.url.database)
 
 
 @contextmanager
-def _part_of(target: Path) -> Iterator[Path]:
+def part_of(target: Path) -> Iterator[Path]:
     """A new file beside ``target`` to be put in its place; gone afterwards."""
     part = target.with_name(target.name + ".part")
     part.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +112,7 @@ def _bring_up(copy: Path, found: Path) -> None:
         raise BackupError(f"{found}: is no book of breakeven")
     db = open_database(f"sqlite:///{copy}")
     try:
-        if versions[0] not in {script.revision for script in ScriptDirectory.from_config(alembic_config(db)).walk_revisions()}:
+        if versions[0] not in revisions()[0]:
             raise BackupError(f"{found}: has schema {versions[0]}, which is newer than this program; install the newer breakeven")
         migrate(db)
     finally:
