@@ -176,6 +176,33 @@ def test_a_question_that_is_new_or_admits_other_offers_now_starts_in_silence(mak
     assert subjects(wider.look(*offers(cloud="1.84"))) == ["turns/studiotv", "turns/studiotv@ours"]
 
 
+def test_an_alert_of_a_question_that_is_asked_no_more_is_over_and_asked_again_it_starts_in_silence(make: Make) -> None:
+    watch = make(CHEAPER + LARGE)
+    watch.look(*offers())
+    for _ in range(2):
+        watch.look(*offers(cloud="1.84", rents="2.00"))
+    fewer = make(CHEAPER + LARGE, also="", folder="fewer")
+    fewer.at = watch.at
+    fewer.look(*offers(cloud="1.84", rents="2.00"))
+    assert {row["subject"] for row in watch.told() if row["over_at"] is None} == {"large-60b/turns/studiotv"}
+    again = make(CHEAPER + LARGE, folder="again")
+    again.at = fewer.at
+    assert [again.look(*offers(cloud="1.84", rents="1.90")) for _ in range(3)] == [()] * 3  # 5 % less than was told of ours
+    again.look(*offers(cloud="1.84", rents="1.70"))
+    assert [alarm.subject for alarm in again.look(*offers(cloud="1.84", rents="1.70"))][-1] == "large-60b/turns/studiotv@ours"
+
+
+@pytest.mark.parametrize("stale", [True, False])
+def test_an_alert_is_not_over_because_its_prices_are_stale(make: Make, stale: bool) -> None:
+    watch = make(CHEAPER + LARGE)
+    watch.look(*offers())
+    for _ in range(2):
+        watch.look(*offers(cloud="1.84"))
+    watch.wait(hours=4 if stale else 1)
+    watch.judge()
+    assert [row["over_at"] for row in watch.told()] == [None]
+
+
 # --- the other kinds ------------------------------------------------------------------------------------------------------
 
 

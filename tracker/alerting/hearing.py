@@ -8,13 +8,13 @@ from datetime import datetime
 
 from tracker.alerting.judge import Ruling, Seen, State, Terms, is_old, judge
 from tracker.alerting.observe import observe, terms_of
-from tracker.alerting.rules import Rule
-from tracker.alerting.view import View
+from tracker.alerting.rules import Asked, Rule
+from tracker.alerting.view import View, answers_of, subject_of
 from tracker.plain import plain
 from tracker.questions import tracked
 from tracker.world import World
 
-OFF = "off"  # the basis of a source that is not looked at
+OFF = "off"  # the basis of a source or question that is not looked at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,15 @@ def hear(
 def over_unseen(
     rules: Mapping[str, Rule], view: View, seen: set[tuple[str, str]], now: datetime
 ) -> Iterator[tuple[tuple[str, str], State]]:
-    """Messages that end unseen, and the states without them: of rules that are off, of sources that are, and what is old."""
+    """Messages that end unseen, and the states without them: of rules and sources that are off, of what nobody asks, and what is old."""
+    asked = {name: _subjects(rule, view) for name, rule in rules.items() if isinstance(rule, Asked) and rule.enabled}
     for key, state in view.states.items():
-        if not state.active or key in seen:
+        if key in seen:
+            continue
+        if state.basis != OFF and key[0] in asked and key[1] not in asked[key[0]]:  # asked again, it is looked at anew
+            yield key, replace(state, active="", basis=OFF)
+            continue
+        if not state.active:
             continue
         rule = rules.get(key[0])
         terms = None if rule is None or not rule.enabled else terms_of(rule)
@@ -56,6 +62,10 @@ def over_unseen(
             yield key, replace(state, active="", basis=OFF)
         elif terms is None or is_old(terms, state, now):
             yield key, replace(state, active="")
+
+
+def _subjects(rule: Asked, view: View) -> set[str]:
+    return {subject_of(answer) for answer in answers_of(rule, view)}
 
 
 def bases_of(world: World) -> Mapping[tuple[str, str], str]:

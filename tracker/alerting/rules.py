@@ -48,7 +48,7 @@ class Priced(Rule):
     cooldown_percent: Decimal = Field(default=Decimal(1000), gt=0, le=1000)  # a move as large as this does not wait for the cooldown
 
 
-class _Asked(_Strict):
+class Asked(_Strict):
     """About which answers: of which models to which questions. Empty: all that are tracked."""
 
     models: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class _Asked(_Strict):
     names: tuple[str, ...] = ()  # of [[track.also]]; "" is the offers of [track]
 
 
-class CheaperSetup(_Asked, Priced):
+class CheaperSetup(Asked, Priced):
     """A whole setup one can rent that holds a tracked model for less."""
 
     kind: ClassVar[str] = "cheaper_setup"
@@ -96,14 +96,14 @@ class RateChange(Priced):
     providers: tuple[str, ...] = ()
 
 
-class SetupGone(_Asked, Rule):
+class SetupGone(Asked, Rule):
     """The cheapest setup is no longer sold and what is left costs so much more, or nothing is left."""
 
     kind: ClassVar[str] = "setup_gone"
     percent: Decimal = Field(default=Decimal(0), ge=0, le=1000)
 
 
-class _Sided(_Asked, Rule):
+class _Sided(Asked, Rule):
     """Which side of a line the workload is on; nearer to the line than ``margin_percent`` is neither."""
 
     margin_percent: Decimal = Field(default=Decimal(0), ge=0, lt=100)
