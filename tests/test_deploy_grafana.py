@@ -334,7 +334,9 @@ def test_data_source_and_version_are_those_that_are_deployed() -> None:
 KIMI = "kimi-k3.1-pro"
 CHOSEN = {"model": KIMI, "workload": "agent-turns", "policy": "studiotv"}
 FETCH = '[fetch]\nuser_agent = "breakeven-tests"\ndeadline_s = 10\nread_timeout_s = 5\nattempts = 1\nhost_spacing_s = 0\n'
-BASELINE = f'[baseline]\n"{KIMI}" = 60.725\nmuse-spark-open = 13.88\n'  # 48.58 is 80 % of it; and what is rented already
+# 48.58 is 80 % of the first; and what is rented already
+BASELINE = f'[baseline]\n"{KIMI}" = 60.725\nmuse-spark-open = 13.88\n'
+BUDGET = f'\n[budget.serving]\nusd_per_month = 40_000\nrented = ["{KIMI}"]\n'
 MTOK = "usd_per_mtok_at_utilization"
 Labels = tuple[str, ...]
 
@@ -373,7 +375,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         serve_market(upstream)
         upstream.add(openrouter.PATH, b"", lasting_fault="status:500")
         upstream.add(runpod.PATH, runpod_answer({"NVIDIA B300 SXM6 AC": "6.94", "NVIDIA H200": "3.59", "A GPU": "1"}), method="POST")
-        write_user_config(home / "config", upstream.url, tracker=asking() + FETCH + BASELINE)
+        write_user_config(home / "config", upstream.url, tracker=asking() + FETCH + BASELINE + BUDGET)
         daemon = running.enter_context(Running(home))
         port, target = free_port(), daemon.url.removeprefix("http://")
         hosts = {"tracker:10733": target, "localhost:9090": f"127.0.0.1:{port}", "alertmanager:9093": "127.0.0.1:9"}

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from processes import Running
 from servers import Prometheus
-from small_world import FILES, T0, VITALS, fill, offer, small_world, sweep
+from small_world import BUDGETS, FILES, T0, VITALS, fill, offer, small_world, sweep
 from sqlalchemy import Engine
 from upstream import Upstream
 from worlds import serve_market, serve_shared, write_user_config
@@ -50,7 +50,7 @@ NOW = T0 + timedelta(hours=1)
 @pytest.fixture
 def snapshot(db: Engine, world: World) -> Snapshot:
     fill(db)
-    return replace(recompute(db, world, Sizer(world), NOW), vitals=VITALS)
+    return replace(recompute(db, world, Sizer(world), NOW), budgets=BUDGETS, vitals=VITALS)
 
 
 def text_of(snapshot: Snapshot, form: Form = "text") -> str:

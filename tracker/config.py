@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, model_validator
 
 from engine.offers import Tier, Trust
+from tracker.budgets.settings import BudgetsSettings
 from tracker.errors import ConfigError, UnknownName, did_you_mean
 from tracker.guard.settings import GpuBands, GuardSettings
 
@@ -133,6 +134,7 @@ class Settings(_Strict):
     retention: RetentionSettings = RetentionSettings()
     precedence: PrecedenceSettings = PrecedenceSettings({})
     baseline: BaselineSettings = BaselineSettings({})
+    budget: BudgetsSettings = BudgetsSettings({})
 
 
 class SourceSettings(_Strict):

@@ -20,6 +20,7 @@ from scrapers.http import HostGate
 from tracker.ageing import aged, latest
 from tracker.alerting.desk import AlertDesk
 from tracker.alerting.outbox import outbox_of
+from tracker.budgets.live import Budgets
 from tracker.clock import Watch, mend_future
 from tracker.collect import Collector, describe
 from tracker.config import Source
@@ -61,6 +62,7 @@ class Daemon:
         self._recomputing = threading.Lock()
         self.alerts = AlertDesk(db=db, world=world, started_at=self.serving.started_at, outbox=outbox_of(db, world, now))
         self.trouble = self.serving.trouble
+        self._budgets = Budgets(db, world)
         self.collector = Collector(world=world, db=db, now=now, gate=HostGate(monotonic=monotonic), stop=self.stop, trouble=self.trouble)
         self.turns = Turns(db=db, now=now, lease_s=world.settings.database.lease_s)
         # the newest sweep that alerts were judged on, and the last one before the clock was set ahead
@@ -90,6 +92,7 @@ class Daemon:
             now, found, sizer = self.now(), self.snapshot, self.serving.sizer
             try:
                 newest, found = latest(self.db, self.world, sizer, now)
+                found = self._budgets.on(found)
                 keep_decisions(self.db, self.world.config.sources, found, newest)
                 self.alerts.judge(found)
                 self.trouble.over(*((*READS, "full", "read-only") if newest > self._last_sweep else READS))

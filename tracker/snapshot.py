@@ -16,6 +16,7 @@ from engine.setups import Ranking, Setup
 from engine.verdicts import Verdict
 from engine.workloads import Workload
 from tracker.book import Book
+from tracker.budgets.state import BudgetState
 from tracker.entries import Entries
 from tracker.entry_values import NO_OFFERS
 from tracker.precedence import Disagreement
@@ -139,6 +140,7 @@ class Snapshot:
     sources: tuple[SourceHealth, ...]
     disagreements: tuple[Disagreement, ...] = ()
     market: Entries[GpuOffer] = NO_OFFERS  # what may be compared: of one source for each provider, tier and region, no slices
+    budgets: tuple[BudgetState, ...] = ()  # of the daemon and of a replay; empty elsewhere
     vitals: Vitals | None = None  # of the daemon; None on the command line
     also: tuple[ModelAnswer, ...] = ()
 

@@ -13,10 +13,12 @@ from engine.workloads import Workload
 from tracker.alerting.rules import AlertConfig, Rule, load_alerts
 from tracker.also import check_also
 from tracker.book import IMPORTED
+from tracker.budgets.settings import file_of
 from tracker.config import Config, Settings, Source, load_config
 from tracker.errors import ConfigError, UnknownName, did_you_mean
 from tracker.facts.values import Catalogue, Facts
 from tracker.facts.workloads import Provider, find_workload, load_providers, load_workloads
+from tracker.finance.records import RecordError, read_rentals
 from tracker.overrides import Overrides, load_overrides
 from tracker.scrapers import check_module, scraper_module
 
@@ -105,8 +107,26 @@ def _check(world: World) -> None:
         _check_capacities(world, workload)
     _check_spellings(world.providers)
     _check_guard(world)
+    _check_budgets(world)
     _check_alerts(world)
     _check_overrides(world)
+
+
+def _check_budgets(world: World) -> None:
+    """A budget for something nobody knows would stay unknown without a word."""
+    rented = world.settings.baseline.root
+    for name, budget in world.settings.budget.root.items():
+        try:
+            for use in budget.api:
+                world.model(use.model)
+                world.workload(use.workload)
+            for model in budget.rented:
+                if model not in rented:
+                    raise UnknownName(f"rented: [baseline] states no rent for {model!r}{did_you_mean(model, rented)}")
+            if budget.rentals:
+                read_rentals(file_of(budget.rentals, world.config.config_dir, world.config.user_dir))
+        except (UnknownName, RecordError) as error:
+            raise ConfigError(f"tracker.toml: [budget.{name}] {error}") from error
 
 
 def _check_alerts(world: World) -> None:
@@ -118,6 +138,9 @@ def _check_alerts(world: World) -> None:
                     near = did_you_mean(model, world.settings.track.models)
                     raise UnknownName(f"models: {model!r} is not tracked{near}; name it in [track] models of tracker.toml")
             _check_asked(world, rule)
+            for budget in getattr(rule, "budgets", ()):
+                if budget not in (known := world.settings.budget.root):
+                    raise UnknownName(f"budgets: tracker.toml has no [budget.{budget}]{did_you_mean(budget, known)}")
             for gpu in getattr(rule, "gpus", ()):
                 world.gpu(gpu)
             for source in getattr(rule, "sources", ()):

@@ -38,6 +38,7 @@ def overview() -> Json:
             (9, [rent(), prices_per_mtok()]),
             (9, [break_even(), share()]),
             (9, [saving(), utilization()]),
+            (8, [budgets(), month_to_date(), unpriced()]),
             (7, [alerts()]),
         ],
     )
@@ -159,6 +160,37 @@ def utilization() -> Panel:
     about = "Break-even volume over what the cheapest setup serves at full use. Above 100 % one of it can never be worth its rent."
     asked = ask(f"min by ({ANSWER}) ({series('break_even_utilization_ratio', *KEY)})", EACH)
     return lines("Break-even utilization", about, [asked], "percentunit", limit=1)
+
+
+def budgets() -> Panel:
+    """Where each budget stands."""
+    columns = {
+        "budget": "budget", value(0): "so far", value(1): "whole month", value(2): "planned", value(3): "left at that pace",
+    }  # fmt: skip
+    spent, whole, planned = (f"max by (budget) ({series(name)})" for name in ("month_to_date_usd", "month_projected_usd", "budget_usd"))
+    asked = [ask_now(spent, "so far"), ask_now(whole, "whole month"), ask_now(planned, "planned"), ask_now(f"{planned} - {whole}", "left")]
+    about = (
+        "What the calendar month has cost over the hours whose prices were known, and what all of it comes to at the prices of now, by "
+        "[budget.NAME] of tracker.toml."
+    )
+    return table("Budgets of the month", about, asked, _columns(columns), "currencyUSD", sorted_by="budget")
+
+
+def month_to_date() -> Panel:
+    """How the month went."""
+    about = "The month to date, and what the whole month comes to at the prices of each moment. A gap: a price is not known."
+    asked = [
+        ask(f"max by (budget) ({series('month_to_date_usd')})", "{{budget}}: so far"),
+        ask(f"max by (budget) ({series('month_projected_usd')})", "{{budget}}: whole month"),
+    ]
+    return lines("Month to date", about, asked, "currencyUSD")
+
+
+def unpriced() -> Panel:
+    """What the months to date lack."""
+    about = "Time of the month so far for which no price was known, such as before the first look at it. It is not in the cost."
+    asked = ask(f"max by (budget) ({series('month_to_date_unknown_seconds')})", "{{budget}}")
+    return lines("Of the month without a price", about, [asked], "s")
 
 
 def break_even() -> Panel:

@@ -100,6 +100,7 @@ class Ruling:
 
 def judge(terms: Terms, state: State | None, seen: Seen, now: datetime, *, may_tell: bool = True) -> Ruling:
     """Whether to tell what is seen. While it may not be told, nothing is forgotten: it is told later if it is still so."""
+    over = ""
     if state is None or state.basis != seen.basis:
         over = "" if state is None else state.active
         state = State(basis=seen.basis, prices=seen.prices, label=seen.start or seen.label, facts=seen.facts)
@@ -107,7 +108,8 @@ def judge(terms: Terms, state: State | None, seen: Seen, now: datetime, *, may_t
             return Ruling(state=state, over=over)
     if not state.prices and not state.label:  # nothing was known until now
         return Ruling(state=replace(state, prices=seen.prices, label=seen.label, facts=seen.facts))
-    state, over = _ended(terms, state, seen, now)
+    state, ended = _ended(terms, state, seen, now)
+    over = over or ended  # the one before may be of another basis, such as the month before
     if not seen.prices and not seen.label:
         return Ruling(state=state, over=over)
     way = way_of(terms, state, seen)

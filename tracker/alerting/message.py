@@ -208,6 +208,22 @@ def _market(facts: Facts) -> dict[str, Any]:
     return {name: facts[name] for name in MARKET if name in facts}
 
 
+# --- budgets ----------------------------------------------------------------------------------------------------------
+
+
+def _paced(heard: Heard, before: State, world: World) -> Said:
+    facts = heard.seen.facts
+    projected, planned, so_far = (money(Decimal(facts[name])) for name in ("projected_usd", "budget_usd", "month_to_date_usd"))
+    title = f"budget {facts['budget']}: {facts['month']} comes to ${projected} instead of ${planned}"
+    unknown = Decimal(facts["unknown_hours"])
+    lacking = f"; of {unknown.normalize():f} hours no price is known, they are not in it" if unknown else ""
+    text = (
+        f"{title} ({Decimal(facts['over_percent']):+.1f} %): ${so_far} so far, most of it {facts['driver']} "
+        f"(${money(Decimal(facts['driver_usd']))}, the rest of the month {facts['driver_ahead']}){lacking}"
+    )
+    return title, text, dict(facts)
+
+
 # --- sources ----------------------------------------------------------------------------------------------------------
 
 
@@ -228,5 +244,6 @@ def _grown(heard: Heard, before: State, world: World) -> Said:
 
 SAY: Mapping[str, Callable[[Heard, State, World], Said]] = {
     "cheaper_setup": _cheaper, "price_drop": _watched, "price_rise": _watched, "rate_change": _rate, "setup_gone": _gone,
-    "break_even_crossed": _crossed, "verdict_flip": _flipped, "source_stale": _stale, "quarantine": _grown,
+    "break_even_crossed": _crossed, "verdict_flip": _flipped, "budget_pace": _paced, "source_stale": _stale,
+    "quarantine": _grown,
 }  # fmt: skip

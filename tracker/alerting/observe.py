@@ -10,8 +10,10 @@ from typing import Any
 from tracker.alerting.facts import market_facts
 from tracker.alerting.judge import MOVED, Seen, Terms
 from tracker.alerting.markets import gpu_prices, token_prices
+from tracker.alerting.paces import budget_paces
 from tracker.alerting.rules import (
     BreakEvenCrossed,
+    BudgetPace,
     CheaperSetup,
     Priced,
     PriceDrop,
@@ -34,7 +36,7 @@ def terms_of(rule: Rule) -> Terms:
     """When the rule tells."""
     cooldown, active, hold = (timedelta(hours=hours) for hours in (rule.cooldown_hours, rule.active_hours, rule.hold_hours))
     if not isinstance(rule, Priced):
-        lasting = isinstance(rule, SourceStale | QuarantineGrown)
+        lasting = isinstance(rule, SourceStale | QuarantineGrown | BudgetPace)
         return Terms(sweeps=rule.sweeps, hold=hold, cooldown=cooldown, active=active, silent=frozenset({OK, THERE}), lasting=lasting)
     return Terms(
         sweeps=rule.sweeps,
@@ -161,5 +163,5 @@ def _rates(name: str, rule: RateChange, view: View) -> Iterator[Seen]:
 LOOK: Mapping[str, Callable[[str, Any, View], Iterator[Seen]]] = {
     CheaperSetup.kind: cheaper_setups, SetupGone.kind: gone_setups, PriceDrop.kind: _watched, PriceRise.kind: _watched,
     RateChange.kind: _rates, BreakEvenCrossed.kind: _crossed, VerdictFlip.kind: _flipped, SourceStale.kind: _stale,
-    QuarantineGrown.kind: _grown,
+    QuarantineGrown.kind: _grown, BudgetPace.kind: budget_paces,
 }  # fmt: skip

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, select
 
 from tracker.asof import IMPORTED
 from tracker.book import Book, Listed, Value, read_book
+from tracker.budgets.costs import Meter
 from tracker.config import YEAR_H, Source, SourceSettings
 from tracker.entry_values import offers_of, rates_of
 from tracker.errors import BreakevenError
@@ -58,11 +59,11 @@ def read_past(connection: Connection) -> Past:
 
 def snapshots(connection: Connection, world: World, past: Past, looks: Sequence[datetime], known: datetime) -> Iterator[Snapshot]:
     """The answers at each moment, worked out as the daemon works them out."""
-    sizer, sources = Sizer(world), dict(world.config.sources)
+    sizer, meter, sources = Sizer(world), Meter(world), dict(world.config.sources)
     sources |= {name: _as_source(name) for name in past.imported}
     for at in looks:
         book = _vouched(read_book(connection, at, sources, known), past)
-        yield of_book(book, tuple(_health(connection, world, past, at)), world, sizer)
+        yield meter.on(of_book(book, tuple(_health(connection, world, past, at)), world, sizer))
 
 
 def _as_source(name: str) -> Source:

@@ -136,10 +136,20 @@ class QuarantineGrown(Rule):
     prices: int = Field(default=10, ge=1)
 
 
+class BudgetPace(Rule):
+    """A month comes to more than its budget of ``tracker.toml`` by the margin, at the pace of now."""
+
+    kind: ClassVar[str] = "budget_pace"
+    budgets: tuple[str, ...] = ()  # empty: all
+    margin_percent: Decimal = Field(default=Decimal(5), ge=0, le=1000)
+    after_hours: float = Field(default=24, ge=0, le=YEAR_H)  # of the month: before, a pace says little
+
+
 RULES: Mapping[str, type[Rule]] = {
     rule.kind: rule
     for rule in (
-        CheaperSetup, PriceDrop, PriceRise, RateChange, SetupGone, BreakEvenCrossed, VerdictFlip, SourceStale, QuarantineGrown,
+        CheaperSetup, PriceDrop, PriceRise, RateChange, SetupGone, BreakEvenCrossed, VerdictFlip, BudgetPace, SourceStale,
+        QuarantineGrown,
     )
 }  # fmt: skip
 

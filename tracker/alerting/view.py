@@ -12,7 +12,7 @@ from tracker.questions import parted
 from tracker.snapshot import ModelAnswer, Snapshot
 
 States = Mapping[tuple[str, str], State]
-OK, STALE, GROWN = "ok", "stale", "grown"
+OK, STALE, GROWN, OVER = "ok", "stale", "grown", "over"
 THERE, GONE = "there", "gone"
 
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "changes": "history",
     "history": "history",
     "report": "finance",
+    "budget": "budgets",
     "health": "health",
     "rederive": "rederive",
     "model": "facts",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -151,12 +151,17 @@ def _tokens(record: Usage) -> str:
 
 def _rental_lines(rentals: Iterable[Rental], start: datetime, end: datetime, exchange: Exchange) -> Iterable[ReportLine]:
     """One line a rental and day, so that a foreign currency is converted at each day's rate."""
+    return (_rental_line(rental, day, until, exchange) for rental, day, until in rental_days(rentals, start, end))
+
+
+def rental_days(rentals: Iterable[Rental], start: datetime, end: datetime) -> Iterator[tuple[Rental, datetime, datetime]]:
+    """Every rental within [start, end), day by day (UTC)."""
     for rental in sorted(rentals, key=lambda r: (r.start, r.line)):
         day = max(rental.start, start)
         while day < min(rental.end, end):
             midnight = datetime.combine(day.date() + timedelta(days=1), time(), UTC)
             until = min(rental.end, end, midnight)
-            yield _rental_line(rental, day, until, exchange)
+            yield rental, day, until
             day = until
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 
 from engine.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 from tracker.alerting.rules import RULES
+from tracker.budgets.state import BudgetState
 from tracker.faults import ADVICE, CLOCK
 from tracker.metrics.exposition import Family, Sample
 from tracker.metrics.market import exchange_rates, rentals, token_rates
@@ -48,6 +49,8 @@ def _figures(snapshot: Snapshot) -> Iterator[Figure]:
     yield from token_rates(snapshot.book)
     yield from rentals(snapshot.market)
     yield from exchange_rates(snapshot.book)
+    for budget in snapshot.budgets:
+        yield from _budget(budget)
     for source in snapshot.sources:
         yield from _source(source)
     for found in snapshot.disagreements:
@@ -99,6 +102,15 @@ def _break_even(answer: ModelAnswer, key: Key) -> Iterator[Figure]:
     yield from ((name, key, float(figure)) for name, figure in figures.items() if figure is not None)
     if point.status != "capacity_unknown":
         yield "break_even_feasible", key, float(point.status in ("feasible", "always"))
+
+
+def _budget(state: BudgetState) -> Iterator[Figure]:
+    key = (state.name,)
+    yield "budget_usd", key, float(state.budget_usd)
+    yield "month_to_date_usd", key, float(state.spent_usd)
+    yield "month_to_date_unknown_seconds", key, float(state.unknown_hours * SECONDS_PER_HOUR)
+    if (projected := state.projected_usd) is not None:
+        yield "month_projected_usd", key, float(projected)
 
 
 # --- sources and the program --------------------------------------------------------------------------------------------

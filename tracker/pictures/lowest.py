@@ -13,9 +13,9 @@ from sqlalchemy import Connection, select
 
 from engine.offers import AVAILABILITIES
 from tracker.exchange import Exchange
+from tracker.held import Held, Window, held
 from tracker.listing import OFFER, OFFERS
 from tracker.pictures.chart import Step, joined
-from tracker.pictures.held import Held, Window, held
 from tracker.precedence import place_of, rank_of
 from tracker.rollup.spans import Span, merged, without
 from tracker.rows import from_s, unscaled

@@ -12,9 +12,9 @@ from sqlalchemy import Connection, select
 from tracker.asof import Moment
 from tracker.decided import Decided, course
 from tracker.exchange import Exchange, load_exchange
+from tracker.held import Held, Window, held, window
 from tracker.listing import OFFER, OFFERS, RATE, RATES
 from tracker.pictures.chart import Chart, Line, Panel, Step, joined
-from tracker.pictures.held import Held, Window, held, window
 from tracker.pictures.lowest import lowest_of, stepped
 from tracker.rollup.spans import within, without
 from tracker.rows import unscaled

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, and_, func, or_, select
 
 from tracker.asof import Moment, known_by
-from tracker.config import Source
+from tracker.config import Source, whole_s
 from tracker.listing import GOOD, OFFERS, SWEEP, UNSEEN, Kind
 from tracker.rollup.spans import Span, merged, within, without
 from tracker.rows import to_s
@@ -79,8 +79,7 @@ def _age_limit(sources: Mapping[str, Source], source: str) -> int | None:
     """How long a price of the source may be used, in stored time; None for imported rows."""
     if source not in sources:
         return None
-    epoch = datetime.fromisoformat("1970-01-01T00:00:00Z")
-    return to_s(epoch + timedelta(hours=sources[source].settings.max_age_hours))
+    return whole_s(sources[source].settings.max_age_hours)
 
 
 def _coverage(connection: Connection, sources: Mapping[str, Source], source: str, span: Window) -> list[Span]:

@@ -1,0 +1,50 @@
+"""What the rule about budgets sees: whether the month comes to more than was planned for it, at the pace of now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from engine.exact import cents, to_decimal
+from tracker.alerting.judge import Seen
+from tracker.alerting.rules import BudgetPace
+from tracker.alerting.view import OK, OVER, View
+from tracker.budgets.state import BudgetState
+
+
+def budget_paces(name: str, rule: BudgetPace, view: View) -> Iterator[Seen]:
+    """Each budget of the month; a new month starts anew."""
+    for state in view.snapshot.budgets:
+        if not rule.budgets or state.name in rule.budgets:
+            yield Seen(
+                rule=name, kind=rule.kind, subject=f"budget/{state.name}", basis=f"{state.month:%Y-%m}", seen_at=view.snapshot.at,
+                label=_side(rule, state), start=OK, facts=budget_facts(state),
+            )  # fmt: skip
+
+
+def _side(rule: BudgetPace, state: BudgetState) -> str:
+    """Over it by the margin, or within it; in between, before the month has begun to tell, and without a price, neither."""
+    projected = state.projected_usd
+    if projected is None or state.at - state.month < timedelta(hours=rule.after_hours):
+        return ""
+    if projected >= state.budget_usd * (1 + rule.margin_percent / 100):
+        return OVER
+    return OK if projected <= state.budget_usd else ""
+
+
+def budget_facts(state: BudgetState) -> Mapping[str, Any]:
+    """Where a budget stands, as plain values; money to the cent."""
+    driver, projected = state.driver, state.projected_usd
+    return {
+        "budget": state.name, "month": f"{state.month:%Y-%m}", "budget_usd": f"{state.budget_usd:f}",
+        "month_to_date_usd": f"{cents(state.spent_usd):f}", "projected_usd": None if projected is None else f"{cents(projected):f}",
+        "over_percent": None if projected is None else _percent(projected, state.budget_usd),
+        "unknown_hours": f"{cents(state.unknown_hours):f}", "driver": driver.what,
+        "driver_usd": f"{cents(to_decimal(driver.spent.usd)):f}", "driver_ahead": driver.how,
+    }  # fmt: skip
+
+
+def _percent(projected: Decimal, budget: Decimal) -> str:
+    return f"{(projected / budget - 1) * 100:.1f}"

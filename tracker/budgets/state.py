@@ -1,0 +1,59 @@
+"""Where a budget stands at a moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+
+from engine.budgets import Span, Spent
+from engine.exact import to_decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One thing a budget is for. ``ahead`` is what the rest of the month comes to; None where no price is known now."""
+
+    what: str
+    spans: tuple[Span, ...]  # those of the month so far, for the receipt
+    spent: Spent
+    ahead: Fraction | None
+    how: str  # what is counted on for the rest of the month
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetState:
+    """A budget in a calendar month [month, end), ``at`` a moment of it. USD; hours of unknown price are counted and cost nothing here."""
+
+    name: str
+    month: datetime
+    at: datetime
+    end: datetime
+    budget_usd: Decimal
+    parts: tuple[Part, ...]
+
+    @property
+    def spent_usd(self) -> Decimal:
+        """The month to date, over the hours whose price was known."""
+        return to_decimal(sum((part.spent.usd for part in self.parts), Fraction(0)))
+
+    @property
+    def unknown_hours(self) -> Decimal:
+        """Hours of the month so far for which no price was known, of the part that lacks most."""
+        return to_decimal(max(part.spent.unknown_hours for part in self.parts))
+
+    @property
+    def projected_usd(self) -> Decimal | None:
+        """The whole month at the pace of now; None where a price is not known now."""
+        whole = [_whole(part) for part in self.parts]
+        return None if None in whole else to_decimal(sum((usd for usd in whole if usd is not None), Fraction(0)))
+
+    @property
+    def driver(self) -> Part:
+        """What costs most of it."""
+        return max(self.parts, key=lambda part: part.spent.usd + (part.ahead or 0))
+
+
+def _whole(part: Part) -> Fraction | None:
+    return None if part.ahead is None else part.spent.usd + part.ahead

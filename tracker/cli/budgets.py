@@ -1,0 +1,104 @@
+"""``budget``: what the month has cost so far, what it comes to, and every price it was reckoned at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from engine.budgets import Span
+from engine.exact import cents, to_decimal
+from tracker.budgets.costs import budgets_at
+from tracker.budgets.prices import History
+from tracker.budgets.state import BudgetState, Part
+from tracker.cli.receipts import Explain
+from tracker.cli.session import Json, print_json, print_table, say, session
+from tracker.database import reading
+from tracker.errors import BreakevenError, UnknownName, did_you_mean
+from tracker.present import money
+
+HEADER = ("budget", "month", "so far", "comes to", "planned", "of plan", "hours unknown", "most of it")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command()(budget)
+
+
+def budget(
+    name: Annotated[str, typer.Argument(help="Only this one of tracker.toml.")] = "", explain: Explain = False, as_json: Json = False
+) -> None:
+    """The month to date of each budget of tracker.toml, and what the whole month comes to at the prices of now."""
+    here = session()
+    known = here.world.settings.budget.root
+    if name and name not in known:
+        raise UnknownName(f"no budget named {name!r}{did_you_mean(name, known)}; tracker.toml has {', '.join(known) or 'none'}")
+    if not known:
+        raise BreakevenError("tracker.toml has no budget; write [budget.NAME] with usd_per_month and what it is for")
+    with reading(here.db) as connection:
+        states = budgets_at(connection, here.world, History(here.world), here.now)
+    shown = [state for state in states if name in ("", state.name)]
+    if as_json:
+        print_json({"at": here.now, "budgets": [_facts(state) for state in shown]})
+        return
+    print_table(HEADER, [_cells(state) for state in shown], numbers=(2, 3, 4, 5, 6))
+    for state in shown if explain else ():
+        for part in state.parts:
+            say(f"\n{state.name}: {part.what}")
+            for line in _receipt(state, part):
+                say(f"  {line}")
+
+
+def _cells(state: BudgetState) -> tuple[str, ...]:
+    projected = state.projected_usd
+    return (
+        state.name, f"{state.month:%Y-%m}", money(state.spent_usd), "?" if projected is None else money(projected),
+        money(state.budget_usd), "?" if projected is None else f"{projected / state.budget_usd:.0%}",
+        f"{state.unknown_hours:.1f}" if state.unknown_hours else "", state.driver.what,
+    )  # fmt: skip
+
+
+def _receipt(state: BudgetState, part: Part) -> Iterator[str]:
+    """Every stretch with its price, their sum, and what is counted on for the rest of the month."""
+    yield from (_span_line(span) for span in part.spans)
+    if part.spent.unknown_hours:
+        yield f"no price is known for {_figure(part.spent.unknown_hours)} h: they are not in it"
+    yield f"so far {state.month:%Y-%m-%d} to {state.at:%Y-%m-%d %H:%M} UTC: ${cents(to_decimal(part.spent.usd)):,f}"
+    rest = "not known" if part.ahead is None else f"${cents(to_decimal(part.ahead)):,f}"
+    yield f"to the end of the month, {part.how}: {rest}"
+
+
+def _span_line(span: Span) -> str:
+    stretch = f"{span.start:%Y-%m-%d %H:%M} to {span.end:%Y-%m-%d %H:%M}: {_figure(span.hours)} h"
+    if span.usd_per_hour is None or span.usd is None:
+        return f"{stretch} unknown ({span.note})"
+    return f"{stretch} x ${_figure(span.usd_per_hour)}/h = ${cents(to_decimal(span.usd)):,f} ({span.note})"
+
+
+def _figure(value: Any) -> str:
+    """At most six places."""
+    text = f"{to_decimal(value):,.6f}"
+    return text.rstrip("0").rstrip(".")
+
+
+def _facts(state: BudgetState) -> dict[str, Any]:
+    projected = state.projected_usd
+    return {
+        "budget": state.name, "month": f"{state.month:%Y-%m}", "at": state.at, "budget_usd": state.budget_usd,
+        "month_to_date_usd": state.spent_usd, "unknown_hours": state.unknown_hours, "projected_usd": projected,
+        "driver": state.driver.what, "parts": [_part_facts(part) for part in state.parts],
+    }  # fmt: skip
+
+
+def _part_facts(part: Part) -> dict[str, Any]:
+    return {
+        "what": part.what, "month_to_date_usd": part.spent.usd, "unknown_hours": part.spent.unknown_hours, "rest_usd": part.ahead,
+        "rest": part.how,
+        "spans": [_span_facts(span) for span in part.spans],
+    }  # fmt: skip
+
+
+def _span_facts(span: Span) -> dict[str, Any]:
+    told = {"hours": span.hours, "usd_per_hour": span.usd_per_hour, "usd": span.usd, "note": span.note}
+    return {"from": span.start, "to": span.end, **told}
