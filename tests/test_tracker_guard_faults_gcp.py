@@ -143,9 +143,9 @@ def test_case_19_duplicates_collapse_and_conflicts_are_held(watched: Watched) ->
     from tracker.guard.conflicts import without_conflicts
 
     row, off = offer("29.38", gpu_count=8), offer("29.40", gpu_count=8)
-    assert without_conflicts([row, row], {}, "gcp") == ([row], {})
+    assert without_conflicts([row, row], {}, "gcp") == ((row,), {})
     single, several = without_conflicts([row, off], {}, "gcp")
-    assert (single, [len(rows) for rows in several.values()]) == ([], [2])
+    assert (single, [len(rows) for rows in several.values()]) == ((), [2])
 
 
 @pytest.mark.parametrize("price", ["0", "-1"])

@@ -15,7 +15,7 @@ from guarded import SOURCES, T0, offer, rate
 from sqlalchemy import Engine, event, select
 from sqlmodel import SQLModel
 
-from tracker.clock import mend_future, newest_sweep
+from tracker.clock import mend_future
 from tracker.database import reading, writing
 from tracker.exchange import exchange_of
 from tracker.guard.context import Guard
@@ -24,6 +24,7 @@ from tracker.guard.doubts import SweepRefused
 from tracker.guard.settings import GuardSettings
 from tracker.listing import OFFERS, RATES, Row, load_listing
 from tracker.maintenance.retention import take_away
+from tracker.newest import newest_sweep
 from tracker.remembered import Remembered
 from tracker.rows import OfferRow, RateRow, identity, to_s
 from tracker.standing import standing_of

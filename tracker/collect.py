@@ -68,6 +68,7 @@ class _Harvest:
     printed: tuple[str, ...]
     offers: list[OfferRow] = field(default_factory=list)
     rates: list[RateRow] = field(default_factory=list)
+    told_apart: tuple[Sequence[OfferRow], Sequence[RateRow]] = ((), ())  # those of them without another price for the same thing
     fx: list[FxQuote] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     asks: list[Ask] = field(default_factory=list)
@@ -84,7 +85,7 @@ class _Harvest:
 
     @property
     def accepted(self) -> int:
-        return len(self.offers) + len(self.rates) + len(self.fx)
+        return sum(map(len, self.told_apart)) + len(self.fx)
 
 
 def collect_source(
@@ -205,8 +206,8 @@ def read_rows(
         complete=True,
         rows=harvest.accepted,
         skipped=harvest.skipped,
-        offers=harvest.offers,
-        rates=harvest.rates,
+        offers=harvest.told_apart[0],
+        rates=harvest.told_apart[1],
         fx=harvest.fx,
         conflicts=harvest.conflicts,
         rejected=harvest.rejected,
@@ -303,9 +304,9 @@ def sort_out(rows: Iterable[Row], source: Source, collector: Collector, pages: S
         _sort_one(row, source, collector, exchange, url, harvest)
     if source.settings.kind == "marketplace":
         _to_market(harvest, source, collector)
-    harvest.offers, offers = without_conflicts(harvest.offers, harvest.rejected, source.id)
-    harvest.rates, rates = without_conflicts(harvest.rates, harvest.rejected, source.id)
-    harvest.conflicts = {**offers, **rates}
+    offers, twice = without_conflicts(harvest.offers, harvest.rejected, source.id)
+    rates, rates_twice = without_conflicts(harvest.rates, harvest.rejected, source.id)
+    harvest.told_apart, harvest.conflicts = (offers, rates), {**twice, **rates_twice}
     if harvest.conflicts:
         harvest.skipped[CONFLICT] += len(harvest.conflicts)
     return harvest

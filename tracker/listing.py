@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Select, Table, and_, bindparam, func, select
 from sqlmodel import SQLModel
 
 from engine.rates import TOKEN_KINDS
+from tracker.postgres import marked
 from tracker.rows import OfferRow, RateRow, states
 from tracker.tables import Sweep as Sweep  # registers the tables
 
@@ -94,7 +95,7 @@ class Listing:
     def differing(self, rows: Mapping[str, Row]) -> dict[str, Row]:
         """Those of the rows, by identity and all of one kind, that are new or not as they are listed."""
         were = map(_STATE, map(self.known.get, rows, repeat(_NOTHING)))
-        found = dict(compress(rows.items(), map(ne, states(rows.values()), were)))
+        found = {key: rows[key] for key in compress(rows, map(ne, states(rows.values()), were))}
         back = [key for key in self.gone if key in rows and key not in found]
         return {key: row for key, row in rows.items() if key in found or key in back} if back else found
 
@@ -167,8 +168,10 @@ def gone_column(point: Table) -> Any:
 
 def whole_sweeps(connection: Connection, source: str, since: int) -> list[int]:
     """Moments since then at which the source was covered whole, ascending."""
-    query = select(SWEEP.c.at).where(SWEEP.c.source == source, SWEEP.c.at >= since, SWEEP.c.complete.is_(True), SWEEP.c.status.in_(GOOD))
-    return list(connection.execute(query.order_by(SWEEP.c.at)).scalars())
+    return list(connection.exec_driver_sql(marked(connection, _WHOLE_SWEEPS), (source, since)).scalars())
+
+
+_WHOLE_SWEEPS = "select at from sweep where source = ? and at >= ? and complete and status in ('ok', 'unchanged') order by at"
 
 
 def last_whole_sweep(connection: Connection, source: str) -> int | None:

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, Table, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -14,10 +15,13 @@ from sqlalchemy.sql.dml import Insert
 
 from tracker.asof import REWORDED
 from tracker.listing import ACCEPTED, HELD, MISSED, RATES, SWEEP, UNSEEN, Absence, Kind, Known, Listing, Row, whole_sweeps
-from tracker.rows import OfferRow, RateRow, columns, state, to_s, values
+from tracker.postgres import marked
+from tracker.rows import RateRow, columns, state, to_s, values
 
 MANY = 500  # SQLite allows 999 parameters in old builds
-GONE = {"offer": (None, 0, None), "rate": (*(None,) * len(RateRow.VALUES), True)}  # what the last point of something gone says
+# what the last point of something gone says, and what one of something listed says beyond its values
+GONE: dict[str, tuple[int | None, ...]] = {"offer": (None, 0, None), "rate": (*(None,) * len(RateRow.VALUES), True)}
+LISTED: dict[str, tuple[bool, ...]] = {"offer": (), "rate": (False,)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,38 +62,45 @@ def write_rows(sheet: Sheet, outcome: Outcome) -> Written:
     """Write the points of one kind: new and changed rows, and the end of those missed often enough."""
     known, kind, at = sheet.listing.known, sheet.kind, sheet.at
     new = {key: row for key, row in outcome.changed.items() if key not in known}
-    moved = {key: row for key, row in outcome.changed.items() if key in known}
     ids = _add_new(sheet, new)
     found = {key: Known(ids[key], at, False, state(row), row.provider, getattr(row, kind.thing), None) for key, row in new.items()}
-    found |= {key: _moved(known[key], row, at) for key, row in moved.items()}
-    _correct_descriptions(sheet, moved)
+    found |= _moved(sheet, outcome.changed)
+    prices, listed = len(kind.row.VALUES), LISTED[kind.name]
+    points = sorted((entry.id, at, *entry.state[:prices], *listed) for entry in found.values() if entry.at == at)
     ended, absent = _absences(sheet, outcome)
     found |= absent | {key: _ended(kind, known[key], at) for key in ended}
-    points = [(ids[key], at, *_stated(row)) for key, row in new.items()]
-    points += sorted((entry.id, at, *_stated(row)) for key, row in moved.items() if (entry := found[key]).at == at)
     points += [(known[key].id, at, *GONE[kind.name]) for key in ended]
     insert_rows(sheet.connection, kind.point, point_names(kind), points)
     return Written(len(points), found)
 
 
-def _moved(known: Known, row: Row, at: int) -> Known:
-    """What is known of a listed price from now on; its words alone make no new point."""
-    price, words = values(row), state(row)[len(row.VALUES) :]
-    if words == known.state[len(price) :]:
-        words = known.state[len(price) :]  # one text for as long as it stays the same
-    same = not known.gone and known.state[: len(price)] == price
-    return Known(known.id, known.at if same else at, False, price + words, known.provider, known.thing, None)
+def _moved(sheet: Sheet, rows: Mapping[str, Row]) -> Iterator[tuple[str, Known]]:
+    """What is known of listed rows that are not as they were. Words alone make no new point: the newest replace the old ones, which
+    are kept for answers about the time before."""
+    known, at, prices = sheet.listing.known, sheet.at, len(sheet.kind.row.VALUES)
+    for key, row in rows.items():
+        if (was := known.get(key)) is None:
+            continue
+        told = state(row)
+        price, words, old = told[:prices], told[prices:], was.state[prices:]
+        if words != old:
+            _reword(sheet, was.id, old, words)
+        since = was.at if price == was.state[:prices] and not was.gone else at
+        yield key, Known(was.id, since, False, price + (old if words == old else words), was.provider, was.thing, None)
+
+
+def _reword(sheet: Sheet, id_: int, old: Sequence[Any], new: Sequence[Any]) -> None:
+    """Descriptions are not prices."""
+    names, dimension = sheet.kind.row.DESCRIPTION, sheet.kind.dimension
+    was = json.dumps({name: bool(value) if name == "is_slice" else value for name, value in zip(names, old, strict=True)})
+    sheet.connection.execute(insert(REWORDED).values(kind=sheet.kind.name, target=id_, until=sheet.at, was=was))
+    sheet.connection.execute(update(dimension).where(dimension.c.id == id_).values(**dict(zip(names, new, strict=True))))
 
 
 def _ended(kind: Kind, known: Known, at: int) -> Known:
     """A price that is no longer listed."""
     empty = GONE[kind.name][: len(kind.row.VALUES)]
     return Known(known.id, at, True, empty + known.state[len(empty) :], known.provider, known.thing, None)
-
-
-def _stated(row: Row) -> tuple[object, ...]:
-    """What a point says, after what it is of and when."""
-    return values(row) if isinstance(row, OfferRow) else (*values(row), False)
 
 
 def point_names(kind: Kind) -> tuple[str, ...]:
@@ -104,13 +115,19 @@ def insert_rows(
     if not rows:
         return
     leave = " on conflict do nothing" if new else ""
-    statement = f"insert into {table.name} ({', '.join(names)}) values ({', '.join('?' * len(names))}){leave}"  # names are ours
-    connection.exec_driver_sql(marked(connection, statement), list(rows))
+    connection.exec_driver_sql(marked(connection, _insertion(table, names) + leave), list(rows))
 
 
-def marked(connection: Connection, statement: str) -> str:
-    """A statement with its parameters marked as the driver wants them."""
-    return statement.replace("?", "%s") if connection.dialect.name == "postgresql" else statement
+def insert_row(connection: Connection, table: Table, row: Mapping[str, object]) -> int:
+    """Insert one row of values as the driver takes them; returns its number."""
+    statement, told = _insertion(table, row), tuple(row.values())
+    if connection.dialect.name == "postgresql":
+        return int(connection.exec_driver_sql(marked(connection, statement) + " returning id", told).scalar_one())
+    return connection.exec_driver_sql(statement, told).lastrowid
+
+
+def _insertion(table: Table, names: Collection[str]) -> str:
+    return f"insert into {table.name} ({', '.join(names)}) values ({', '.join('?' * len(names))})"  # names are ours
 
 
 def _absences(sheet: Sheet, outcome: Outcome) -> tuple[list[str], dict[str, Known]]:
@@ -133,7 +150,9 @@ def _absences(sheet: Sheet, outcome: Outcome) -> tuple[list[str], dict[str, Know
 def _whole_since(sheet: Sheet, missed: Sequence[Known]) -> Sequence[int]:
     """Whole sweeps since the first of those that are missed began to be, ascending."""
     since = [entry.absence.since for entry in missed if entry.absence is not None and entry.is_missed]
-    return whole_sweeps(sheet.connection, sheet.source, min(since)) if since else ()
+    if sheet.whole_at is None or not since or min(since) > sheet.whole_at:
+        return ()
+    return (sheet.whole_at,) if min(since) == sheet.whole_at else whole_sweeps(sheet.connection, sheet.source, min(since))
 
 
 def _missed_before(entry: Known, whole: Sequence[int]) -> int:
@@ -193,25 +212,13 @@ def insert_new(connection: Connection, table: Table) -> Insert:
     return insertion
 
 
-def _correct_descriptions(sheet: Sheet, rows: Mapping[str, Row]) -> None:
-    """Descriptions are not prices: the newest wording replaces the old one, which is kept for answers about the time before."""
-    dimension = sheet.kind.dimension
-    for key, row in rows.items():
-        entry, words = sheet.listing.known[key], state(row)[len(row.VALUES) :]
-        if (before := entry.state[len(row.VALUES) :]) != words:
-            was = json.dumps({name: bool(old) if name == "is_slice" else old for name, old in zip(row.DESCRIPTION, before, strict=True)})
-            sheet.connection.execute(insert(REWORDED).values(kind=sheet.kind.name, target=entry.id, until=sheet.at, was=was))
-            fresh = dict(zip(row.DESCRIPTION, words, strict=True))
-            sheet.connection.execute(update(dimension).where(dimension.c.id == entry.id).values(**fresh))
-
-
 def list_accepted(connection: Connection, kind: Kind, source: str, key: str, row: Row, last_seen: int, now: datetime) -> None:
     """List a row from now on that was last printed at ``last_seen``: being accepted makes no price look seen."""
     (id_,) = add_dimensions(connection, kind.dimension, [{"key": key, "source": source, "origin": source, **columns(row)}]).values()
     last_point = connection.scalar(select(func.max(kind.point.c.at)).where(kind.point.c[kind.link] == id_))
     last_sweep = connection.scalar(select(func.max(SWEEP.c.at)).where(SWEEP.c.source == source))
     at = max(to_s(now), (last_point or 0) + 1, (last_sweep or 0) + 1)
-    insert_rows(connection, kind.point, point_names(kind), [(id_, at, *_stated(row))])
+    insert_rows(connection, kind.point, point_names(kind), [(id_, at, *values(row), *LISTED[kind.name])])
     of = (UNSEEN.c.kind == kind.name, UNSEEN.c.target == id_, UNSEEN.c.until.is_(None))
     connection.execute(update(UNSEEN).where(*of).values(until=at))
     connection.execute(insert(UNSEEN).values(kind=kind.name, target=id_, since=at, until=None, last_seen=last_seen, why=ACCEPTED))

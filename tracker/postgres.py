@@ -25,10 +25,15 @@ def connect_args(url: URL) -> dict[str, Any]:
     return {name: value for name, value in DEFAULTS.items() if name not in url.query} | {"prepare_threshold": None}
 
 
+def marked(connection: Connection, statement: str) -> str:
+    """A statement with its parameters marked as the driver wants them."""
+    return statement.replace("?", "%s") if connection.dialect.name == "postgresql" else statement
+
+
 def serialize(connection: Connection, what: str) -> None:
     """Wait until no other transaction works on ``what``; over with this one. SQLite has one writer anyway."""
     if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"breakeven {what}", 0))))
+        connection.exec_driver_sql("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"breakeven {what}",))
 
 
 def is_pooled(connection: Connection) -> bool:

@@ -25,6 +25,7 @@ class Remembered:
 
     most_rows: int = MOST_ROWS
     _found: dict[str, tuple[Version, Listings]] = field(default_factory=dict)  # the longest unused first
+    _rows: dict[str, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def at(self, source: str, version: Version) -> Listings | None:
@@ -33,6 +34,7 @@ class Remembered:
             known, listings = self._found.get(source, (None, None))
             if known != version:
                 self._found.pop(source, None)
+                self._rows.pop(source, None)
             return listings if known == version else None
 
     def put(self, source: str, version: Version, listings: Listings, updates: Updates) -> None:
@@ -42,14 +44,11 @@ class Remembered:
             for kind, changed in updates.items():
                 listings[kind].update(changed)
             self._found[source] = (version, listings)
+            self._rows[source] = sum(len(listing.known) for listing in listings.values())
             self._forget()
 
     def _forget(self) -> None:
         """Let go of the sources swept longest ago while there are too many rows."""
-        rows = {source: sum(len(listing.known) for listing in found.values()) for source, (_, found) in self._found.items()}
-        spare = sum(rows.values()) - self.most_rows
-        for source, count in rows.items():
-            if spare <= 0:
-                break
-            del self._found[source]
-            spare -= count
+        while sum(self._rows.values()) > self.most_rows and self._found:
+            source = next(iter(self._found))
+            del self._found[source], self._rows[source]

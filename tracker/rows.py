@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import lru_cache
-from operator import attrgetter, methodcaller
-from typing import Any, ClassVar
+from operator import attrgetter
+from typing import Any, ClassVar, TypeVar
 
 from engine.offers import AVAILABILITIES
 from engine.rates import TOKEN_KINDS, TokenPrices
@@ -69,15 +69,8 @@ def unscaled(whole: int, scale: int) -> Decimal:
     return value.quantize(Decimal(1)) if value == value.to_integral_value() else value
 
 
-class Identified:
-    """A row that carries its identity once that was worked out (``identities``); a changed copy has to work it out anew."""
-
-    __slots__ = ("_identity",)
-    _identity: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfferRow(Identified):
+class OfferRow:
     """One offer at one moment: identity, description, and the values whose change is a point."""
 
     provider: str
@@ -120,7 +113,7 @@ class OfferRow(Identified):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RateRow(Identified):
+class RateRow:
     """One token rate at one moment. Prices in 1e-12 of ``currency`` per Mtok; None is unknown."""
 
     provider: str
@@ -155,10 +148,10 @@ class RateRow(Identified):
         return TokenPrices(**{k: None if (v := getattr(self, k)) is None else unscaled(v, RATE_SCALE) for k in TOKEN_KINDS})
 
 
+R = TypeVar("R", bound=OfferRow | RateRow)
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # made once: a sweep works out an identity a row
 _FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in (OfferRow, RateRow)}
 _NAMED = {kind: attrgetter(*kind.IDENTITY) for kind in (OfferRow, RateRow)}
-_CARRIED = attrgetter("_identity")
 _STATED = {kind: attrgetter(*kind.VALUES) for kind in (OfferRow, RateRow)}
 _STATE = {kind: attrgetter(*kind.VALUES, *kind.DESCRIPTION) for kind in (OfferRow, RateRow)}
 
@@ -169,22 +162,28 @@ def identity(source: str, row: OfferRow | RateRow) -> str:
 
 
 def identities(source: str, rows: Sequence[OfferRow | RateRow]) -> list[str]:
-    """``identity`` of each row, for thousands: worked out once a row, which carries it from then on."""
-    try:
-        found = list(map(_CARRIED, rows))
-    except AttributeError:
-        found = []
-    if len(found) != len(rows) or not all(map(methodcaller("startswith", f"{_encode([source])[:-1]},"), found)):  # or another source's
-        found = _worked_out(source, rows)
-        for row, key in zip(rows, found, strict=True):
-            object.__setattr__(row, "_identity", key)  # past the frozen fields: it follows from them
-    return found
-
-
-def _worked_out(source: str, rows: Sequence[OfferRow | RateRow]) -> list[str]:
-    """They are encoded in one go and parted again."""
+    """``identity`` of each row, for thousands: they are encoded in one go and parted again."""
+    if not rows:
+        return []
     parts = _encode([(source, *_NAMED[type(row)](row)) for row in rows])[2:-2].split("],[")
     return [f"[{part}]" for part in parts] if len(parts) == len(rows) else [identity(source, row) for row in rows]
+
+
+class Identified(tuple[R, ...]):
+    """Rows of one source, and each under its identity, which is worked out once; of rows with one identity the last."""
+
+    source: str
+    by_identity: Mapping[str, R]
+
+
+def identified(source: str, rows: Sequence[R] | Mapping[str, R]) -> Identified[R]:
+    """Rows with their identities: worked out here, unless they are told or known already."""
+    if isinstance(rows, Identified) and rows.source == source:
+        return rows
+    by_identity = rows if isinstance(rows, Mapping) else dict(zip(identities(source, rows), rows, strict=True))
+    found = Identified(by_identity.values())
+    found.source, found.by_identity = source, by_identity
+    return found
 
 
 def values(row: OfferRow | RateRow) -> tuple[int | None, ...]:

@@ -6,18 +6,12 @@ of a source leaves one of two marks in the same transaction: a sweep, or an entr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Select, bindparam, func, select
-from sqlmodel import SQLModel
+from sqlalchemy import Connection
 
-from tracker.listing import GOOD, SWEEP
-
-_QUARANTINE = SQLModel.metadata.tables["quarantine"]
-_PENDING, _ACCEPTED, _REJECTED = "pending", "accepted", "rejected"
+from tracker.postgres import marked
 
 
 class Version(NamedTuple):
@@ -35,8 +29,8 @@ class Standing:
 
     version: Version
     whole_at: int | None
-    pending: int  # entries that wait in the quarantine
-    judged: int  # those that a person accepted or rejected
+    pending: bool  # whether the quarantine may hold entries that wait
+    judged: bool  # and such that a person accepted or rejected
 
     @property
     def at(self) -> int | None:
@@ -46,28 +40,22 @@ class Standing:
 
 def standing_of(connection: Connection, source: str) -> Standing:
     """Where ``source`` stands, as this transaction sees it."""
-    of = {"source": source}
-    last = connection.execute(_last_sweep(), of).first()
-    entries: Mapping[str, tuple[int, int]] = {state: (count, sum_) for state, count, sum_ in connection.execute(_entries(), of)}
-    accepted, rejected = entries.get(_ACCEPTED, (0, 0)), entries.get(_REJECTED, (0, 0))
-    sweep, at, whole_at = (0, 0, None) if last is None else last
+    found = connection.exec_driver_sql(marked(connection, _STANDING), (source,)).first()
+    if found is None:
+        return Standing(version=Version(0, 0, 0, 0), whole_at=None, pending=True, judged=True)
+    sweep, at, whole_at, accepted, total, pending, rejected = found
     return Standing(
-        version=Version(sweep, at, accepted[0], int(accepted[1])),
+        version=Version(sweep, at, accepted, int(total or 0)),
         whole_at=whole_at,
-        pending=entries.get(_PENDING, (0, 0))[0],
-        judged=accepted[0] + rejected[0],
+        pending=bool(pending),
+        judged=bool(accepted or rejected),
     )
 
 
-@cache  # built once: they are asked with every sweep
-def _last_sweep() -> Select[Any]:
-    whole = SWEEP.alias("whole")
-    covered = (whole.c.source == bindparam("source"), whole.c.complete.is_(True), whole.c.status.in_(GOOD))
-    whole_at = select(whole.c.at).where(*covered).order_by(whole.c.at.desc()).limit(1).scalar_subquery()
-    return select(SWEEP.c.id, SWEEP.c.at, whole_at).where(SWEEP.c.source == bindparam("source")).order_by(SWEEP.c.at.desc()).limit(1)
-
-
-@cache
-def _entries() -> Select[Any]:
-    state, of = _QUARANTINE.c.state, _QUARANTINE.c.source == bindparam("source")
-    return select(state, func.count(), func.sum(_QUARANTINE.c.id)).where(of, state.in_((_PENDING, _ACCEPTED, _REJECTED))).group_by(state)
+# as text: it is asked with every sweep, and to build it anew takes longer than to answer it
+_ENTRY = "from quarantine entry where entry.source = sweep.source and entry.state"
+_STANDING = f"""select sweep.id, sweep.at, (select covered.at from sweep covered where covered.source = sweep.source and covered.complete
+    and covered.status in ('ok', 'unchanged') order by covered.at desc limit 1),
+    (select count(*) {_ENTRY} = 'accepted'), (select sum(entry.id) {_ENTRY} = 'accepted'),
+    exists (select 1 {_ENTRY} = 'pending'), exists (select 1 {_ENTRY} = 'rejected')
+    from sweep where sweep.source = ? order by sweep.at desc limit 1"""

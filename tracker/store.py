@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import Connection, Engine, RowMapping, insert, select
+from sqlalchemy import Connection, Engine, RowMapping, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import SQLModel
 
@@ -34,17 +34,16 @@ from tracker.listing import RATE as RATE
 from tracker.listing import RATE_POINT as RATE_POINT
 from tracker.listing import SWEEP as SWEEP
 from tracker.listing import gone_column as gone_column
-from tracker.points import Outcome, Sheet, write_rows
+from tracker.points import Outcome, Sheet, insert_row, write_rows
 from tracker.points import add_dimensions as add_dimensions
 from tracker.points import insert_new as insert_new
 from tracker.postgres import serialize
 from tracker.remembered import Listings, Remembered
-from tracker.rows import OfferRow, RateRow, identities, to_ms, to_s
+from tracker.rows import OfferRow, RateRow, identified, to_ms, to_s
 from tracker.standing import Standing, standing_of
 
 _TABLES = SQLModel.metadata.tables
 PAGE, UNMAPPED = _TABLES["page"], _TABLES["unmapped"]
-_COVERAGE = insert(SWEEP)  # made once
 MISSES = GuardSettings().misses  # where nobody judges
 
 
@@ -132,6 +131,8 @@ def _keep(connection: Connection, report: SweepReport, guard: Guard | None, seen
     misses = MISSES if guard is None else guard.settings.misses
     for kind, rows in ((OFFERS, report.offers), (RATES, report.rates)):
         listing = kept.listings[kind.name]
+        if not (rows or listing.known or report.conflicts or report.rejected or standing.pending):
+            continue  # most sources have one kind of price
         printed = _printed(report, kind, rows, listing)
         ruling = Ruling(passed=dict(printed.changed))
         if guard is not None:
@@ -158,21 +159,21 @@ def _keep(connection: Connection, report: SweepReport, guard: Guard | None, seen
 def _printed(report: SweepReport, kind: Kind, rows: Sequence[Row], listing: Listing) -> Printed:
     """The rows of one kind by identity; equal ones are one."""
     conflicts = {key: found for key, found in report.conflicts.items() if isinstance(found[0], kind.row)}
-    usable = dict(zip(identities(report.source, rows), rows, strict=True))
+    usable = identified(report.source, rows).by_identity
     rejected = frozenset(key for key, row in report.rejected.items() if key not in usable and isinstance(row, kind.row))
     return Printed(rows=usable, changed=listing.differing(usable), conflicts=conflicts, rejected=rejected, whole=report.complete)
 
 
 def _outcome(report: SweepReport, listing: Listing, printed: Printed, ruling: Ruling) -> Outcome:
     """What is listed, held and missed. An unchanged body misses what the last one missed; an incomplete sweep misses nothing."""
-    changed = listing.differing(ruling.passed)
     if report.status == "unchanged":
+        changed = listing.differing(ruling.passed)
         why = {key: absence.why for key in listing.absent if (absence := listing.known[key].absence) and key not in ruling.passed}
         missed, seen = ({key for key, word in why.items() if word == wanted} for wanted in (MISSED, ACCEPTED))
         return Outcome(changed=changed, seen=seen | ruling.passed.keys(), missed=missed)
     held = ruling.held | {key for key in (*printed.conflicts, *printed.rejected) if key not in printed.rows}
     seen = {key for key in listing.absent if key in printed.rows and key not in held}
-    return Outcome(changed=changed, seen=seen, held=held, missed=printed.missing(listing))
+    return Outcome(changed=ruling.passed, seen=seen, held=held, missed=printed.missing(listing))
 
 
 def _next_at(standing: Standing, report: SweepReport, listings: Listings) -> int:
@@ -185,16 +186,14 @@ def _next_at(standing: Standing, report: SweepReport, listings: Listings) -> int
 
 def _add_coverage(connection: Connection, report: SweepReport, at: int, kept: Kept) -> int:
     """Returns the sweep's number."""
-    told = dict(
-        source=report.source, at=at, lag_ms=to_ms(report.finished_at) - at * 1000,
-        took_ms=to_ms(report.finished_at) - to_ms(report.started_at), status=report.status, complete=report.complete,
-        rows=report.rows, changed=kept.changed, skipped=json.dumps(dict(report.skipped), sort_keys=True),
-        warned=json.dumps(dict(kept.warned), sort_keys=True), quarantined=kept.quarantined, conflicts=kept.conflicts,
-        bytes=report.bytes, input_hash=report.input_hash, error=report.error[:2000],
-    )  # fmt: skip
-    added = connection.execute(_COVERAGE, told).inserted_primary_key
-    assert added is not None
-    return int(added[0])
+    told = {
+        "source": report.source, "at": at, "lag_ms": to_ms(report.finished_at) - at * 1000,
+        "took_ms": to_ms(report.finished_at) - to_ms(report.started_at), "status": report.status, "complete": report.complete,
+        "rows": report.rows, "changed": kept.changed, "skipped": json.dumps(dict(report.skipped), sort_keys=True),
+        "warned": json.dumps(dict(kept.warned), sort_keys=True), "quarantined": kept.quarantined, "conflicts": kept.conflicts,
+        "bytes": report.bytes, "input_hash": bytes.fromhex(report.input_hash), "error": report.error[:2000],
+    }  # fmt: skip
+    return insert_row(connection, SWEEP, told)
 
 
 def _note_unmapped(connection: Connection, report: SweepReport) -> None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from tracker.rows import OfferRow, RateRow, identities, scaled
+from tracker.guard.conflicts import without_conflicts
+from tracker.rows import OfferRow, RateRow, scaled
 from tracker.store import SweepReport
 from tracker.tables import RATE_SCALE, RENT_SCALE
 
@@ -80,10 +81,8 @@ class Stream:
 def _report(source: str, at: datetime, *, offers: Sequence[OfferRow] = (), rates: Sequence[RateRow] = ()) -> SweepReport:
     """Rows as a parsed answer makes them: new values every time, also where nothing changed, with their identity worked out."""
     url = "".join(list((offers or rates)[0].source_url)) if offers or rates else ""
-    offers = tuple(replace(row, price=int(str(row.price)), source_url=url) for row in offers)
-    rates = tuple(replace(row, source_url=url) for row in rates)
-    for rows in (offers, rates):
-        identities(source, rows)
+    offers, _ = without_conflicts([replace(row, price=int(str(row.price)), source_url=url) for row in offers], {}, source)
+    rates, _ = without_conflicts([replace(row, source_url=url) for row in rates], {}, source)
     return SweepReport(
         source=source, started_at=at, finished_at=at, status="ok", rows=len(offers) + len(rates), offers=offers, rates=rates
     )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
+from itertools import filterfalse
 
 from sqlalchemy import Connection
 
@@ -47,7 +48,8 @@ class Printed:
         printed = sum(key in known and not known[key].gone for key in self.changed) + len(self.rows) - len(self.changed)
         if not self.whole or printed == len(known) - len(listing.gone):
             return {}
-        return {key: known[key] for key in sorted(known.keys() - self.rows.keys() - listing.gone) if not self.has(key)}
+        unseen = filterfalse(self.rows.__contains__, known)
+        return {key: known[key] for key in unseen if not known[key].gone and key not in self.conflicts and key not in self.rejected}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 from tracker.listing import Row
-from tracker.rows import OfferRow, RateRow, identity, values
-
-R = TypeVar("R", bound=OfferRow | RateRow)
+from tracker.rows import Identified, R, identified, identities, values
 
 
-def without_conflicts(rows: Iterable[R], rejected: Mapping[str, Row], source: str) -> tuple[list[R], dict[str, list[Row]]]:
+def without_conflicts(rows: Sequence[R], rejected: Mapping[str, Row], source: str) -> tuple[Identified[R], dict[str, list[Row]]]:
     """Rows with one value per identity, and the rows of each identity that has several, a rejected one among them too."""
     found: dict[str, list[R]] = {}
-    for row in rows:
-        told = found.setdefault(identity(source, row), [])
+    for key, row in zip(identities(source, rows), rows, strict=True):
+        told = found.setdefault(key, [])
         if all(values(other) != values(row) for other in told):
             told.append(row)
-    single: list[R] = []
     several: dict[str, list[Row]] = {}
+    single: dict[str, R] = {}
     for key, same in found.items():
         if len(same) == 1 and key not in rejected:
-            single += same
+            single[key] = same[0]
         else:
             several[key] = [*same, *([rejected[key]] if key in rejected else [])]
-    return single, several
+    return identified(source, single), several
