@@ -226,6 +226,15 @@ def test_a_token_price_is_told_once_however_many_questions_it_answers(make: Make
     assert [alarm.kind for alarm in watch.look(dearer, source="tokens")] == ["rate_change"]
 
 
+@pytest.mark.parametrize(("also", "told"), [(ALSO, ["rate_change"]), ("", [])])
+def test_a_price_list_that_only_another_question_can_use_is_watched_for_it(make: Make, also: str, told: list[str]) -> None:
+    """Cached tokens for nothing are no price that is believed; a long session has none."""
+    watch = make('[rules.rates]\nkind = "rate_change"\npercent = 5\nsweeps = 2\n', also=also)
+    watch.look(*offers())
+    lists = [(RATE, rate(provider="other", input="2", cache_read="0", output=output)) for output in ("10", "20", "20", "20")]
+    assert [alarm.kind for found in lists for alarm in watch.look(*found, source="tokens")] == told
+
+
 def test_a_replay_tells_each_question_what_the_daemon_told(make: Make) -> None:
     watch = make(CHEAPER + LARGE)
     steps = [

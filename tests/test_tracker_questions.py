@@ -263,6 +263,17 @@ def test_a_question_that_nobody_asks_is_not_answered(served: Served, path: str) 
     )
 
 
+@pytest.mark.parametrize("key", [TURNS, OURS, LONG_OURS])
+def test_the_api_tells_the_history_of_a_question(served: Served, key: tuple[str, str]) -> None:
+    look(served.db, served.world, T0 + timedelta(minutes=1))
+    rows = get(served, f"/api/v1/history/setup/large-60b?workload={key[0]}&policy={key[1]}&since=2026-11-02T12:05Z&step=5m").json()[
+        "history"
+    ]
+    provider, _, price = WINNERS["large-60b", *key]
+    assert [(row["provider"], row["usd_per_hour"], row["decided_at"]) for row in rows] == [(provider, price, "2026-11-02T12:01:00Z")] * 2
+    assert get(served, "/api/v1/history/setup/large-60b?policy=studiotv@nobody").status_code == 404
+
+
 def test_the_api_lists_the_questions(served: Served) -> None:
     found = get(served, "/api/v1/questions").json()["questions"]
     assert [(q["workload"], q["policy"], q["name"], q["providers"], q["models"]) for q in found] == [

@@ -152,12 +152,15 @@ def _watched(name: str, rule: PriceDrop | PriceRise, view: View) -> Iterator[See
 
 
 def _rates(name: str, rule: RateChange, view: View) -> Iterator[Seen]:
-    for answer in view.snapshot.answers:  # a price list is one thing, however many questions it answers: as the default one reads it
+    seen: set[str] = set()  # a price list is one thing, however many questions it answers
+    for answer in view.snapshot.every:
         for subject, prices, facts in token_prices(rule, answer) if not rule.models or answer.model.id in rule.models else ():
-            yield Seen(
-                rule=name, kind=rule.kind, subject=subject, basis=facts["currency"], seen_at=facts["seen_at"], facts=facts,
-                prices=prices,
-            )  # fmt: skip
+            if subject not in seen:
+                seen.add(subject)
+                yield Seen(
+                    rule=name, kind=rule.kind, subject=subject, basis=facts["currency"], seen_at=facts["seen_at"], facts=facts,
+                    prices=prices,
+                )  # fmt: skip
 
 
 LOOK: Mapping[str, Callable[[str, Any, View], Iterator[Seen]]] = {
