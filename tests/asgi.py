@@ -13,6 +13,7 @@ import httpx
 from sqlalchemy import Engine
 
 from tracker.faults import Trouble
+from tracker.pictures.drawing import png
 from tracker.snapshot import Snapshot
 from tracker.web.scrape import App
 from tracker.world import World
@@ -27,6 +28,7 @@ class Served:
     snapshot: Snapshot
     now: Callable[[], datetime]
     trouble: Trouble = field(default_factory=Trouble)
+    draw = staticmethod(png)
 
 
 def get(app: App, *paths: str) -> list[httpx.Response]:

@@ -74,7 +74,7 @@ class Mailbox:
         return "250 kept"
 
 
-def mailed(watch: Watch, deliveries: int = 1) -> EmailMessage:
+def mailed(watch: Watch, deliveries: int = 1, draw: Callable[..., bytes] = drawing.png) -> EmailMessage:
     """The mail that the outbox of a daemon sends."""
     mailbox = Mailbox()
     server = Controller(mailbox, hostname="127.0.0.1", port=free_port())
@@ -83,7 +83,7 @@ def mailed(watch: Watch, deliveries: int = 1) -> EmailMessage:
     world = replace(watch.world, alerts=replace(watch.world.alerts, routes={"webhook": route}))  # what is for the webhook goes by mail
     try:
         with httpx.Client() as client:
-            assert outbox_of(watch.db, world, lambda: watch.at).deliver(client) == deliveries
+            assert outbox_of(watch.db, world, lambda: watch.at, draw).deliver(client) == deliveries
     finally:
         server.stop()
     return mailbox.mails[-1]
@@ -150,6 +150,7 @@ def test_a_chat_that_takes_files_gets_it_and_one_that_takes_none_gets_the_words(
 def get(watch: Watch, path: str) -> httpx.Response:
     class Served:
         world, db, now, trouble = watch.world, watch.db, staticmethod(lambda: watch.at), None
+        draw = staticmethod(drawing.png)
         snapshot = recompute(watch.db, watch.world, watch.sizer, watch.at)
 
     async def ask() -> httpx.Response:
@@ -191,11 +192,8 @@ def fails(*_: object) -> bytes:
 
 
 @pytest.mark.loopback
-def test_a_picture_that_cannot_be_drawn_holds_no_message_back(
-    make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(gallery, "png", fails)
-    found = mailed(make(CHEAPER + HOOK))
+def test_a_picture_that_cannot_be_drawn_holds_no_message_back(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    found = mailed(make(CHEAPER + HOOK), draw=fails)
     assert found.get_content_type() == "text/plain"
     assert "goes out without a picture: MemoryError" in caplog.text
 
@@ -210,11 +208,10 @@ def test_a_picture_that_takes_too_long_is_not_waited_for_nor_begun_again(make: M
         over.wait(30)
         return PNG
 
-    monkeypatch.setattr(gallery, "png", hangs)
     monkeypatch.setattr(gallery, "MOST_S", 0.05)
     watch = make(CHEAPER.replace("sweeps = 2", "sweeps = 1") + HOOK, ("2.00", "1.80", "1.60"))
     try:
-        assert mailed(watch, deliveries=2).get_content_type() == "text/plain"
+        assert mailed(watch, deliveries=2, draw=hangs).get_content_type() == "text/plain"
     finally:
         over.set()
     assert begun == [1]

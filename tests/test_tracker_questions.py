@@ -32,6 +32,7 @@ from tracker.exports.past import Steps
 from tracker.faults import Trouble
 from tracker.metrics.families import families
 from tracker.paths import config_dir
+from tracker.pictures.drawing import png
 from tracker.questions import default_question, tracked
 from tracker.recompute import Sizer, recompute
 from tracker.rollup.run import MODEL, roll_up
@@ -204,6 +205,8 @@ class Served:
     db: Engine
     snapshot: Snapshot
     trouble: Trouble = field(default_factory=Trouble)
+
+    draw = staticmethod(png)
 
     def now(self) -> datetime:
         return NOW

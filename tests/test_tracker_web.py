@@ -25,6 +25,7 @@ from worlds import serve_market, write_user_config
 from tracker.database import writing
 from tracker.faults import Trouble
 from tracker.metrics.families import families
+from tracker.pictures.drawing import png
 from tracker.present import age
 from tracker.recompute import Sizer, recompute
 from tracker.snapshot import Snapshot
@@ -50,6 +51,7 @@ class Served:
     snapshot: Snapshot
     trouble: Trouble = field(default_factory=Trouble)
     now: Callable[[], datetime] = lambda: NOW
+    draw = staticmethod(png)
 
 
 @pytest.fixture

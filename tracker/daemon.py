@@ -60,7 +60,7 @@ class Daemon:
         self.serving = serving or Serving(world, db, now=now)
         self.stop = self.serving.stop
         self._recomputing = threading.Lock()
-        self.alerts = AlertDesk(db=db, world=world, started_at=self.serving.started_at, outbox=outbox_of(db, world, now))
+        self.alerts = AlertDesk(db=db, world=world, started_at=self.serving.started_at, outbox=outbox_of(db, world, now, self.serving.draw))
         self.trouble = self.serving.trouble
         self._budgets = Budgets(db, world)
         self.collector = Collector(world=world, db=db, now=now, gate=HostGate(monotonic=monotonic), stop=self.stop, trouble=self.trouble)

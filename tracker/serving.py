@@ -17,6 +17,8 @@ from tracker.ageing import latest
 from tracker.errors import BreakevenError
 from tracker.faults import Trouble
 from tracker.now import utc_now
+from tracker.pictures.chart import Chart
+from tracker.pictures.studio import Studio
 from tracker.recompute import Sizer
 from tracker.web.front import make_front
 from tracker.world import World
@@ -59,8 +61,13 @@ class Serving:
         self.trouble = Trouble(say=say)
         self.sizer = sizer or Sizer(world)
         self.newest_sweep, self.snapshot = latest(db, world, self.sizer, now())
+        self._studio = Studio()
         self._server: uvicorn.Server | None = None
         self._web: threading.Thread | None = None
+
+    def draw(self, chart: Chart) -> bytes:
+        """The chart as a PNG, drawn in a process of its own; NotDrawn says why there is none."""
+        return self._studio.png(chart)
 
     def serve(self, bound: socket.socket) -> threading.Thread:
         """Serve page, API and metrics on a bound socket, in a thread of its own."""
@@ -76,6 +83,7 @@ class Serving:
         return self._web is not None and self._web.is_alive()
 
     def close(self) -> None:
-        """Let the web server end what it answers, and no more."""
+        """Let the web server end what it answers, and no more; end the process that draws."""
+        self._studio.close()
         if self._server is not None:
             self._server.should_exit = True

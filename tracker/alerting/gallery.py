@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from sqlalchemy import Connection, Engine, RowMapping, select
 
@@ -31,8 +32,8 @@ def why_none() -> str:
 class Gallery:
     """Draws for one process, one message at a time."""
 
-    def __init__(self, db: Engine, world: World) -> None:
-        self._db, self._world = db, world
+    def __init__(self, db: Engine, world: World, draw: Callable[[Chart], bytes] = png) -> None:
+        self._db, self._world, self._draw = db, world, draw
         self._bounded = Bounded("pictures")
         self._last: tuple[int, tuple[Picture, ...]] | None = None
 
@@ -51,7 +52,7 @@ class Gallery:
     def _drawn(self, row: RowMapping) -> tuple[Picture, ...]:
         with reading(self._db) as connection:
             charts = list(charts_of(connection, self._world, row).items())[:MOST]
-        drawn = [Picture(f"history-{id_}.png", chart.title, png(chart)) for id_, chart in charts]
+        drawn = [Picture(f"history-{id_}.png", chart.title, self._draw(chart)) for id_, chart in charts]
         return tuple(picture for picture in drawn if len(picture.png) <= MOST_BYTES)
 
 

@@ -23,6 +23,8 @@ from tracker.alerting.senders import Delivery, Sender, make_sender, told
 from tracker.attempt import attempt
 from tracker.database import reading, writing
 from tracker.leases import SKEW, database_time
+from tracker.pictures.chart import Chart
+from tracker.pictures.drawing import png
 from tracker.world import World
 
 log = logging.getLogger("breakeven.alerts")
@@ -33,9 +35,9 @@ CLAIM_S = 30.0  # and the time a request may take: then another process sends it
 CLOSE_S = 1.0  # an alert that is not acknowledged by then is sent again by the next start
 
 
-def outbox_of(db: Engine, world: World, now: Callable[[], datetime]) -> Outbox:
+def outbox_of(db: Engine, world: World, now: Callable[[], datetime], draw: Callable[[Chart], bytes] = png) -> Outbox:
     """The outbox of a daemon: with pictures, or a line that says what is missing for them."""
-    found = Outbox(db, world.alerts, now, gallery=Gallery(db, world))
+    found = Outbox(db, world.alerts, now, gallery=Gallery(db, world, draw))
     if found.shows_pictures and (missing := why_none()):
         log.warning("%s", missing)
     return found

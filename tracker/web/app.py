@@ -44,7 +44,7 @@ def make_app(served: Served) -> FastAPI:
     _page(app, served, seen)
     _api(app, served, seen)
     series.add_to(app, served.world, served.db, served.now, past.budget)
-    pictures.add_to(app, served.world, served.db, past.budget)
+    pictures.add_to(app, served.world, served.db, past.budget, served.draw)
     return app
 
 

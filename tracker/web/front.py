@@ -14,6 +14,7 @@ from typing import Protocol
 from sqlalchemy import Engine
 
 from tracker.faults import Trouble
+from tracker.pictures.chart import Chart
 from tracker.snapshot import Snapshot
 from tracker.web.scrape import App, Receive, Scope, ScrapeFirst, Scrapes, Send, answer_bytes
 from tracker.world import World
@@ -34,6 +35,9 @@ class Served(Protocol):
     @property
     def snapshot(self) -> Snapshot:
         """The current results."""
+
+    def draw(self, chart: Chart) -> bytes:
+        """The chart as a PNG."""
 
 
 def make_front(served: Served) -> App:

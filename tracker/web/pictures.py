@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fastapi import FastAPI, HTTPException, Path, Response
 from sqlalchemy import Engine, select
 
 from tracker.alerting.gallery import charts_of, why_none
 from tracker.alerting.ledger import ALERT
 from tracker.database import reading
-from tracker.pictures.drawing import png
+from tracker.pictures.chart import Chart
+from tracker.pictures.studio import NotDrawn
 from tracker.timeline import MAX_ID
 from tracker.web.past import Budget
 from tracker.world import World
 
 
-def add_to(app: FastAPI, world: World, db: Engine, budget: Budget) -> None:
+def add_to(app: FastAPI, world: World, db: Engine, budget: Budget, draw: Callable[[Chart], bytes]) -> None:
     """Register the route."""
 
     @app.get("/api/v1/alerts/{number}/history.png", response_class=Response)
@@ -31,5 +34,8 @@ def add_to(app: FastAPI, world: World, db: Engine, budget: Budget) -> None:
                 charts = charts_of(connection, world, row)
             if not charts:
                 raise HTTPException(404, detail=f"alert {number} is about no price, or nothing of it is known any more")
-            drawn = png(next(iter(charts.values())))
+            try:
+                drawn = draw(next(iter(charts.values())))
+            except NotDrawn as error:
+                raise HTTPException(503, detail=f"no picture now: {error}", headers={"Retry-After": "10"}) from error
         return Response(drawn, media_type="image/png", headers={"Cache-Control": "max-age=3600"})
