@@ -7,6 +7,8 @@ is 0.0012 + 0.003 + 0.005 = $0.0092 a turn, $9,200 a month of 730 hours; at 1.00
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -17,6 +19,7 @@ from unittest.mock import patch
 import commands
 import pytest
 from commands import breakeven
+from databases import new_book, opened
 from small_world import FILES, fx, rate, small_world, sweep
 from sqlalchemy import Engine
 from watching import HOOK, Watch
@@ -26,6 +29,8 @@ from tracker.alerting.backtest import backtest
 from tracker.alerting.desk import AlertDesk
 from tracker.alerting.outbox import Outbox
 from tracker.alerting.replay import read_past, snapshots
+from tracker.billing import bills
+from tracker.book import read_book
 from tracker.budgets.costs import budgets_at
 from tracker.budgets.live import Budgets
 from tracker.budgets.prices import History
@@ -36,6 +41,7 @@ from tracker.errors import ConfigError
 from tracker.metrics.families import families
 from tracker.recompute import Sizer, recompute
 from tracker.snapshot import Snapshot
+from tracker.stated import with_overrides
 from tracker.world import World
 
 NOVEMBER = datetime(2026, 11, 1, tzinfo=UTC)
@@ -198,6 +204,60 @@ def test_at_every_moment_what_was_and_what_is_to_come_are_the_month(db: Engine, 
     found = state(db, world_of(tmp_path), at(days))
     assert found.projected_usd is not None
     assert cents(found.projected_usd) == Decimal("9073.97")
+
+
+def test_the_stretches_are_what_a_look_at_every_quarter_of_an_hour_sees(db: Engine, tmp_path: Path) -> None:
+    """Random prices of three sellers in two currencies, read at random with holes beyond the age limit of two hours, a contract
+    for a day: against the cheapest fresh rate that the whole book has, 384 times. An age limit ends a second late."""
+    dice = random.Random(20261101)
+    sources = FILES["sources.toml"].replace("max_age_hours = 48", "max_age_hours = 2")
+    contract = (
+        '[contract]\nprovider = "fourth"\nmodel = "large-60b"\nprices = { input = 1.9, cache_read = 0.2, output = 10 }\n'
+        'currency = "USD"\nfrom = 2026-11-03\nto = 2026-11-04\nsource = "made up"\nchecked = 2026-11-29\n'
+    )
+    world = world_of(tmp_path, sources_toml=sources, overrides_toml=contract)
+    sweep(db, "ecb", at(-2), fx=fx(at(-2).date(), USD="1.25"), rows=1)
+    for quarter in range(-8, 4 * 96):
+        when = at(quarter / 96)
+        if dice.random() < 0.01:
+            sweep(db, "ecb", when, fx=fx(when.date(), USD=f"{dice.randint(100, 130) / 100}"), rows=1)
+        if dice.random() < 0.12:
+            sold = [("vendor", "USD"), ("other", "EUR"), ("third", "USD")]
+            rows = [
+                rate(provider=name, currency=currency, input=f"{dice.randint(10, 30) / 10}", cache_read="0.2", output="10")
+                for name, currency in sold
+                if dice.random() < 0.8
+            ]  # fmt: skip
+            sweep(db, "tokens", when, *(rows or [rate(**DEAR)]))
+    found = state(db, world, at(4))
+    usd, unknown = Fraction(0), 0
+    for quarter in range(4 * 96):
+        with reading(db) as connection:
+            book = read_book(connection, at(quarter / 96) + timedelta(seconds=2), world.config.sources)
+        shown = bills(world, with_overrides(book, world.overrides, ()), world.model("large-60b"), world.workload(), ("standard",))
+        if shown.fresh:
+            usd += Fraction(shown.rows[0].choice.usd_per_month) / 730 / 4
+        else:
+            unknown += 1
+    assert 20 < unknown < 300
+    assert abs(found.unknown_hours - Decimal(unknown) / 4) < Decimal("0.01")
+    assert abs(found.spent_usd - to_decimal(usd)) < Decimal("0.1")
+    assert len({span.usd_per_hour for span in found.parts[0].spans}) > 15
+
+
+@pytest.fixture
+def postgres(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    yield from opened(new_book(request, "postgres"))
+
+
+@pytest.mark.real
+def test_postgresql_tells_the_same(postgres: Engine, tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    listed(postgres, -1, 3, **DEAR)
+    listed(postgres, 9, 12, **DEAR)
+    found = state(postgres, world, at(12))
+    assert [span.usd_per_hour is None for span in found.parts[0].spans] == [False, True, False]
+    assert cents(found.spent_usd) == Decimal("2419.73")  # (12 x 24 - 4 x 24 + 1 / 3,600) x 9,200 / 730
 
 
 def test_one_that_remembers_answers_as_one_that_looks_anew(db: Engine, tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from databases import new_book, opened
 from small_world import FILES, T0, fx, offer, rate, sweep
 from sqlalchemy import Engine, select
 from watching import CHEAPER, SECOND, Watch, watch_with
@@ -87,6 +88,22 @@ def test_two_setups_are_two_lines_of_the_price_of_all_their_machines(make: Make)
 def test_where_nothing_was_observed_for_longer_than_the_age_limit_there_is_a_gap(make: Make) -> None:
     """The limit is 3 hours: a price seen at 12:15 is known until 15:15."""
     watch = make(CHEAPER)
+    watch.look("2.00")
+    watch.wait(hours=10)
+    for price in ("2.00", "1.80", "1.80"):
+        watch.look(price)
+    (line,) = chart(watch).panels[0].lines
+    assert steps(line) == [("02 12:15", "02 15:15", "2"), ("02 22:30", "02 22:45", "2"), ("02 22:45", "02 23:00", "1.8")]
+
+
+@pytest.fixture
+def postgres(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    yield from opened(new_book(request, "postgres"))
+
+
+@pytest.mark.real
+def test_postgresql_tells_the_same(postgres: Engine, tmp_path: Path) -> None:
+    watch = watch_with(postgres, tmp_path, CHEAPER)
     watch.look("2.00")
     watch.wait(hours=10)
     for price in ("2.00", "1.80", "1.80"):

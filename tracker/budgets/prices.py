@@ -7,6 +7,7 @@ looked up at each moment at which it may change: a rate that moved, that grew to
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 from itertools import pairwise
@@ -14,12 +15,14 @@ from itertools import pairwise
 from sqlalchemy import Connection, select
 
 from engine.budgets import Span, joined
+from engine.rate_choice import cheapest_rate
 from engine.units import HOURS_PER_MONTH, MTOK
 from tracker.asof import Moment
-from tracker.billing import bills
-from tracker.book import Book, read_offers, read_rates
+from tracker.book import Book, read_rates
 from tracker.budgets.settings import ApiUse
+from tracker.entry_values import offers_of
 from tracker.exchange import FX, PUBLISHED, load_exchange
+from tracker.facts.workloads import rate_policy
 from tracker.held import held, window
 from tracker.listing import RATE, RATES
 from tracker.rows import from_s, to_s
@@ -36,10 +39,12 @@ def price_in(world: World, book: Book, use: ApiUse) -> Price:
     """USD an hour of the use at the fresh prices of a book and whose they are; None, with the reason, where there are none."""
     workload, model = world.workload(use.workload), world.model(use.model)
     provider = world.provider_ids.get(use.provider, use.provider)
-    found = bills(world, book, model, workload, world.settings.track.skus, frozenset({provider}) if provider else None)
-    if not found.rows or not found.fresh:
+    policy = rate_policy(model, world.providers, world.settings.track.skus, world.settings.track.rate_sources)
+    fresh = (entry.value for entry in book.rates if entry.fresh)
+    wanted = replace(policy, providers=frozenset({provider}) if provider else None)
+    choice = cheapest_rate(fresh, model.id, book.at, workload, wanted).cheapest
+    if choice is None:
         return None, "no fresh price"
-    choice = found.rows[0].choice
     whose = f"{choice.rate.provider} {choice.rate.source_model}"
     if use.tokens_per_month is not None:
         month = Fraction(choice.usd_per_mtok) * Fraction(use.tokens_per_month) / MTOK
@@ -82,8 +87,7 @@ def _rates_at(connection: Connection, world: World, model: str, at: datetime) ->
     moment = Moment(at=at, known=at)
     exchange = load_exchange(connection, moment)
     rates = read_rates(connection, moment, world.config.sources, exchange, {"model": (model,)})
-    none = read_offers(connection, moment, world.config.sources, exchange, {"gpu": ()})
-    book = Book(at=at, known=at, offers=none, price_lists=rates, exchange=exchange, unpriced={})
+    book = Book(at=at, known=at, offers=offers_of(()), price_lists=rates, exchange=exchange, unpriced={})
     return with_overrides(book, world.overrides, world.settings.track.rate_sources)
 
 
