@@ -12,9 +12,10 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, Connection, FromClause, and_, func, select, union
+from sqlalchemy import CTE, ColumnElement, Connection, FromClause, func, select, union
 from sqlmodel import SQLModel
 
+from tracker.latest import with_latest
 from tracker.listing import ENDED_MS, GOOD, OFFERS, RATES, SWEEP, Kind, gone_column, unseen_at
 from tracker.rows import from_s, to_s
 
@@ -88,22 +89,17 @@ def _sources(kind: Kind) -> CTE:
 
 def rows_at(connection: Connection, kind: Kind, moment: Moment, only: Mapping[str, Collection[str]] | None = None) -> Rows:
     """What was listed at the moment; ``only`` names columns and the values wanted in them."""
-    dimension, point, at = kind.dimension, kind.point, to_s(moment.at)
+    dimension, at = kind.dimension, to_s(moment.at)
     wanted = [dimension.c[name].in_(list(values)) for name, values in (only or {}).items()]
-    latest = (
-        select(func.max(point.c.at))
-        .where(point.c[kind.link] == dimension.c.id, point.c.at <= at, *known_by(connection, kind, moment))
-        .correlate(dimension)
-        .scalar_subquery()
-    )
+    told_by = (kind.point.c.at <= at, *known_by(connection, kind, moment))
+    source, point = with_latest(connection.dialect.name, dimension, kind.point, kind.link, *told_by)
     query = (
         select(
             *(dimension.c[name] for name in ("id", "source", "origin")),
             point.c.at,
             *((point if name in kind.row.VALUES else dimension).c[name] for name in FIELDS[kind.name]),
         )
-        .select_from(dimension)
-        .join(point, and_(point.c[kind.link] == dimension.c.id, point.c.at == latest))
+        .select_from(source)
         .where(gone_column(point).is_(False), *wanted)
         .order_by(dimension.c.id)
     )

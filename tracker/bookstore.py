@@ -26,6 +26,7 @@ from tracker.database import reading, writing
 from tracker.facts.values import Catalogue
 from tracker.listen import announce
 from tracker.listing import OFFER_POINT, OFFERS, RATES, SWEEP, Absence, Kind, absences_of, gone_column
+from tracker.months import make_months
 from tracker.points import add_dimensions, insert_new
 from tracker.postgres import serialize
 from tracker.rows import OfferRow, RateRow, columns, from_s, identity, row_from, to_ms, to_s, unscaled
@@ -79,6 +80,7 @@ def _import(connection: Connection, dated: Sequence[Dated], kind: Kind, now: dat
     there = _there(connection, kind, sorted(set(ids.values())))
     new = [point for key, point in points.items() if key not in there]
     if new:
+        make_months(connection, kind.point.name, {p["at"] for p in new})
         connection.execute(insert(kind.point), new)
         late = [{"kind": kind.name, "target": p[link], "at": p["at"], "known_at": to_s(now)} for p in new if p["at"] < to_s(now)]
         if late:

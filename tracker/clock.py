@@ -17,6 +17,7 @@ from sqlmodel import SQLModel
 from engine.units import SECONDS_PER_HOUR
 from tracker.derived_tables import Decision as Decision  # registers the table
 from tracker.listing import ACCEPTED, OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
+from tracker.months import make_all
 from tracker.newest import SKEW, newest_at
 from tracker.postgres import serialize
 
@@ -70,6 +71,7 @@ def mend_future(connection: Connection, now: int, after_sweep: int) -> int:
         last = connection.scalar(select(func.max(SWEEP.c.at)).where(SWEEP.c.source == source, SWEEP.c.at <= now)) or 0
         start = max(now - len(moments), last + 1)
         moves = [{"moved_from": old, "moved_to": start + number} for number, old in enumerate(moments)]
+        make_all(connection, [move["moved_to"] for move in moves])
         for table, column, whose in _moments(source):
             moved = update(table).where(whose, table.c[column] == bindparam("moved_from")).values({column: bindparam("moved_to")})
             connection.execute(moved, moves)

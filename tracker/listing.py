@@ -9,10 +9,11 @@ from itertools import compress, repeat
 from operator import attrgetter, ne
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, Table, and_, bindparam, func, select
+from sqlalchemy import Connection, Select, Table, bindparam, func, select
 from sqlmodel import SQLModel
 
 from engine.rates import TOKEN_KINDS
+from tracker.latest import with_latest
 from tracker.postgres import marked
 from tracker.rows import OfferRow, RateRow, states
 from tracker.tables import Sweep as Sweep  # registers the tables
@@ -119,7 +120,7 @@ def known_prices(known: Known, kind: Kind) -> Prices:
 
 def load_listing(connection: Connection, kind: Kind, source: str) -> Listing:
     """Last state of every offer or rate of ``source``."""
-    found = connection.execute(_last_states(kind), {"source": source})
+    found = connection.execute(_last_states(kind, connection.dialect.name), {"source": source})
     rows = found.cursor.fetchall()  # the driver's own tuples: a third less time over thousands of rows
     found.close()
     absences = _open_absences(connection, kind, source) if rows else {}
@@ -129,11 +130,11 @@ def load_listing(connection: Connection, kind: Kind, source: str) -> Listing:
     return Listing(known, set(absent), {row[1] for row in rows if row[5]})
 
 
-@lru_cache(maxsize=2)
-def _last_states(kind: Kind) -> Select[Any]:
+@lru_cache(maxsize=4)
+def _last_states(kind: Kind, dialect: str) -> Select[Any]:
     """The newest point of every offer or rate of a source, with what it is of. Built once: it is asked with every sweep."""
-    dimension, point = kind.dimension, kind.point
-    latest = select(func.max(point.c.at)).where(point.c[kind.link] == dimension.c.id).correlate(dimension).scalar_subquery()
+    dimension = kind.dimension
+    beside, point = with_latest(dialect, dimension, kind.point, kind.link)
     return (
         select(
             *(dimension.c[n] for n in ("id", "key", "provider", kind.thing)),
@@ -142,7 +143,7 @@ def _last_states(kind: Kind) -> Select[Any]:
             *(point.c[n] for n in kind.row.VALUES),
             *(dimension.c[n] for n in kind.row.DESCRIPTION),
         )
-        .join(point, and_(point.c[kind.link] == dimension.c.id, point.c.at == latest))
+        .select_from(beside)
         .where(dimension.c.source == bindparam("source"))
     )
 
@@ -161,9 +162,9 @@ def _absent(kind: Kind) -> Select[Any]:
     )
 
 
-def gone_column(point: Table) -> Any:
+def gone_column(point: Any) -> Any:
     """Whether a point says that its offer or rate is no longer listed."""
-    return point.c.price.is_(None) if point is OFFER_POINT else point.c.gone
+    return point.c.gone if "gone" in point.c else point.c.price.is_(None)
 
 
 def whole_sweeps(connection: Connection, source: str, since: int) -> list[int]:

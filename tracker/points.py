@@ -15,6 +15,7 @@ from sqlalchemy.sql.dml import Insert
 
 from tracker.asof import REWORDED
 from tracker.listing import ACCEPTED, HELD, MISSED, RATES, SWEEP, UNSEEN, Absence, Kind, Known, Listing, Row, whole_sweeps
+from tracker.months import TABLES, make_months
 from tracker.postgres import marked
 from tracker.rows import RateRow, columns, state, to_s, values
 
@@ -114,6 +115,9 @@ def insert_rows(
     """Insert tuples of the named columns, as fast as the driver does; with ``new``, rows that exist already are left alone."""
     if not rows:
         return
+    if table.name in TABLES:
+        place = names.index("at")
+        make_months(connection, table.name, (row[place] for row in rows))  # type: ignore[misc]  # a moment is a number
     leave = " on conflict do nothing" if new else ""
     connection.exec_driver_sql(marked(connection, _insertion(table, names) + leave), list(rows))
 

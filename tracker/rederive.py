@@ -13,7 +13,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from sqlalchemy import Connection, Engine, and_, func, select
+from sqlalchemy import Connection, Engine, select
 from sqlmodel import SQLModel
 
 from engine.offers import AVAILABILITIES
@@ -26,6 +26,7 @@ from tracker.collect import Collector, read_rows, sort_out
 from tracker.config import Source
 from tracker.database import reading
 from tracker.exchange import FX
+from tracker.latest import with_latest
 from tracker.listing import OFFERS, RATES, UNSEEN, Kind, Row, gone_column
 from tracker.resolve import clean
 from tracker.rows import TICK, OfferRow, from_s, identity, row_from, to_s, unscaled, values
@@ -141,13 +142,11 @@ def _stored(connection: Connection, sweep: KeptSweep) -> dict[str, Row]:
 
 def _listed(connection: Connection, kind: Kind, sweep: KeptSweep) -> Iterator[tuple[str, Row]]:
     """Rows of a source listed at the sweep's moment and printed in it."""
-    dimension, point, at = kind.dimension, kind.point, to_s(sweep.at)
-    latest = (
-        select(func.max(point.c.at)).where(point.c[kind.link] == dimension.c.id, point.c.at <= at).correlate(dimension).scalar_subquery()
-    )
+    dimension, at = kind.dimension, to_s(sweep.at)
+    beside, point = with_latest(connection.dialect.name, dimension, kind.point, kind.link, kind.point.c.at <= at)
     query = (
         select(dimension, *(point.c[name] for name in kind.row.VALUES))
-        .join(point, and_(point.c[kind.link] == dimension.c.id, point.c.at == latest))
+        .select_from(beside)
         .where(dimension.c.source == sweep.source, gone_column(point).is_(False))
     )
     absent = set(_absent(connection, kind, at))

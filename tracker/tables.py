@@ -119,7 +119,7 @@ class OfferPoint(SQLModel, table=True):
     """A change of an offer: its price from ``at`` on; None is gone."""
 
     __tablename__ = "offer_point"
-    __table_args__ = {"sqlite_with_rowid": False}
+    __table_args__ = {"sqlite_with_rowid": False, "postgresql_partition_by": "RANGE (at)"}  # by month, see tracker.months
 
     offer_id: int = Field(primary_key=True, foreign_key="offer.id")
     at: int = Field(primary_key=True, sa_type=BigInteger)
@@ -153,7 +153,7 @@ class RatePoint(SQLModel, table=True):
     """A change of a rate: its prices from ``at`` on, in 1e-12 native per Mtok; ``gone`` when the source no longer lists it."""
 
     __tablename__ = "rate_point"
-    __table_args__ = {"sqlite_with_rowid": False}
+    __table_args__ = {"sqlite_with_rowid": False, "postgresql_partition_by": "RANGE (at)"}
 
     rate_id: int = Field(primary_key=True, foreign_key="rate.id")
     at: int = Field(primary_key=True, sa_type=BigInteger)

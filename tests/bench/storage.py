@@ -1,11 +1,12 @@
 """What a year of hourly sweeps takes on disk: bytes of a change, and a year of 30,000 offers and 3,000 rates, on SQLite and PostgreSQL.
 
-    python tests/bench/storage.py [--hours 720] [--offers 30000] [--rates 3000] [--postgres]   (--short)
+    python tests/bench/storage.py [--hours 720] [--offers 30000] [--rates 3000] [--postgres] [--keep year.db]   (--short)
 
 The first hour is kept by the program. The others are written as it writes them (tests/bench/ingest.py holds the two equal): points of
 what changed, the end of what was missed twice, a coverage row a source, a transaction a source. --hours 8760 is the whole year; fewer
 are extrapolated from the second half, when pages have been split and filled as they will be. Fails beyond 20 bytes a change or 300 MB a
-year on SQLite, 1.2 GB on PostgreSQL.
+year on SQLite, 1.2 GB on PostgreSQL. Then the rows of the book are read as of three moments, and the points of one offer; ``--keep``
+leaves the SQLite file where it is said.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
+from time import perf_counter
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "bench")]
 
-from sqlalchemy import Connection, Engine, select  # noqa: E402  the path is set above
-from stream import Stream, stream  # noqa: E402
+from sqlalchemy import Connection, Engine, func, select  # noqa: E402  the path is set above
+from stream import START, Stream, stream  # noqa: E402
 
+from tracker.asof import Moment, rows_at  # noqa: E402
 from tracker.database import migrate, open_database, reading, writing  # noqa: E402
 from tracker.listing import OFFERS, RATES, SWEEP, Kind  # noqa: E402
 from tracker.points import GONE, insert_rows, point_names  # noqa: E402
@@ -41,11 +45,12 @@ def main() -> int:
     parser.add_argument("--rates", type=int, default=3_000)
     parser.add_argument("--hours", type=int, default=720)
     parser.add_argument("--postgres", action="store_true", help="also on a PostgreSQL of its own")
+    parser.add_argument("--keep", type=Path, help="where the SQLite file stays")
     parser.add_argument("--short", action="store_true")
     asked = parser.parse_args()
     offers, rates, hours = (3_000, 300, 200) if asked.short else (asked.offers, asked.rates, asked.hours)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "book.db"
+        path = asked.keep or Path(folder) / "book.db"
         met = measure(f"sqlite:///{path}", lambda db: sqlite_bytes(db, path), stream(offers, rates), hours, BYTES_A_CHANGE, MB_A_YEAR)
     if asked.postgres:
         met &= on_postgres(stream(offers, rates), hours)
@@ -97,12 +102,38 @@ def measure(url: str, size: Callable[[Engine], int], market: Stream, hours: int,
     whole = size(db)
     each = (whole - half) / (writer.points - points_half)
     year = whole + each * writer.points / hours * (HOURS_PER_YEAR - hours)
-    db.dispose()
     print(f"{db.dialect.name}: {len(market.offers)} + {len(market.rates)} sources, {hours} hours, {writer.points:,} points")
     print(f"  first hour {first / MB:8.1f} MB, all of them {whole / MB:8.1f} MB: {(whole - first) / writer.points:6.1f} bytes a point")
     print(f"  in the second half {each:6.1f} bytes a point" + (f"   (goal {goal_bytes})" if goal_bytes else ""))
     print(f"  a year {'(extrapolated)' if hours < HOURS_PER_YEAR else ''} {year / MB:8.1f} MB   (goal {goal_mb})")
+    _read(db, market)
+    db.dispose()
     return (goal_bytes is None or each <= goal_bytes) and year <= goal_mb * MB
+
+
+def _read(db: Engine, market: Stream) -> None:
+    """Times of the book as of a moment, and of all points of the offer that has most, the best of three."""
+    point = OFFERS.point
+    with reading(db) as connection:
+        busiest = select(point.c.offer_id, func.count()).group_by(point.c.offer_id).order_by(func.count().desc()).limit(1)
+        offer, points = connection.execute(busiest).one()
+        for share in (1.0, 0.5, 0.0):
+            at = START + share * (market.at(0) - START) + timedelta(minutes=1)
+            moment = Moment(at=at, known=at)
+            spent, found = _best(lambda moment=moment: sum(len(rows_at(connection, kind, moment).told) for kind in (OFFERS, RATES)))
+            print(f"  as of {at:%Y-%m-%d %H:%M}   {spent * 1000:8.1f} ms   {found:,} rows")
+        one = select(point).where(point.c.offer_id == offer).order_by(point.c.at)
+        spent, found = _best(lambda: len(connection.execute(one).all()))
+        print(f"  one offer, all the time  {spent * 1000:8.2f} ms   {found:,} of {points:,} points")
+
+
+def _best(work: Callable[[], int]) -> tuple[float, int]:
+    found, times = 0, list[float]()
+    for _ in range(3):
+        begun = perf_counter()
+        found = work()
+        times.append(perf_counter() - begun)
+    return min(times), found
 
 
 @dataclass(slots=True)

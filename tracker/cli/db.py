@@ -64,7 +64,8 @@ def stats(as_json: Json = False) -> None:
         return
     lines = [(one.table, f"{one.rows:,}", _number(one.bytes), _day(one.oldest), _day(one.newest)) for one in size.tables]
     print_table(("table", "rows", "bytes", "oldest", "newest"), lines, numbers=(1, 2))
-    say(f"all: {_number(size.bytes)} bytes; a change of a price: {_number(size.bytes_per_change)} bytes")
+    months = f"; {size.months} partitions by month" if size.months else ""
+    say(f"all: {_number(size.bytes)} bytes; a change of a price: {_number(size.bytes_per_change)} bytes{months}")
 
 
 def _number(value: int | Decimal | None) -> str:

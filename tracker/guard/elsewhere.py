@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from statistics import median
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, func, select
 
 from tracker.exchange import Exchange
 from tracker.guard.context import Guard
 from tracker.guard.doubts import HAND, SOURCE, Doubt, factor
 from tracker.guard.quarantine import PENDING, QUARANTINE, Sighting
 from tracker.guard.settings import GuardSettings
+from tracker.latest import with_latest
 from tracker.listing import DAY_S, GOOD, SWEEP, Kind, Row, gone_column, unseen_at
 from tracker.rows import OfferRow, row_from
 
@@ -184,13 +185,13 @@ def load_elsewhere(
 
 
 def _listed(connection: Connection, kind: Kind, guard: Guard, seen: Sighting, things: Sequence[str]) -> Iterator[Told]:
-    dimension, point = kind.dimension, kind.point
+    dimension = kind.dimension
     covered, unseen = _covered(connection, seen.at), unseen_at(connection, seen.at)
     oldest = seen.at - guard.settings.reference_days * DAY_S
-    latest = select(func.max(point.c.at)).where(point.c[kind.link] == dimension.c.id, point.c.at <= seen.at).correlate(dimension)
+    beside, point = with_latest(connection.dialect.name, dimension, kind.point, kind.link, kind.point.c.at <= seen.at)
     query = (
         select(dimension, *(point.c[n] for n in kind.row.VALUES), point.c.at.label("point_at"))
-        .join(point, and_(point.c[kind.link] == dimension.c.id, point.c.at == latest.scalar_subquery()))
+        .select_from(beside)
         .where(gone_column(point).is_(False))
     )
     if len(things) <= MOST_THINGS:

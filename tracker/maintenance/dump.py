@@ -28,6 +28,7 @@ from tracker.column_types import Hex
 from tracker.database import only_daemon, reading, writing
 from tracker.errors import BreakevenError
 from tracker.exports.files import replacing
+from tracker.months import TABLES, is_month, make_months
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -97,7 +98,7 @@ def _schema(connection: Connection) -> str:
 
 def _tables(connection: Connection) -> list[Table]:
     """Every table of the book, those that others refer to first."""
-    there = set(inspect(connection).get_table_names()) - {VERSION_TABLE}
+    there = {name for name in inspect(connection).get_table_names() if not is_month(name)} - {VERSION_TABLE}
     found = [table for table in SQLModel.metadata.sorted_tables if table.name in there]
     if missing := there - {table.name for table in found}:
         raise DumpError(f"the database has tables that are none of ours: {', '.join(sorted(missing))}")
@@ -159,6 +160,8 @@ def _insert_rows(connection: Connection, table: Table, columns: list[str], lines
 
     found = rows()
     while batch := list(islice(found, ROWS_AT_ONCE)):
+        if table.name in TABLES:
+            make_months(connection, table.name, {row["at"] for row in batch})
         connection.execute(insert(table), batch)
         count += len(batch)
     if not after:

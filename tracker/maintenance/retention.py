@@ -18,6 +18,7 @@ from tracker.asof import IMPORTED, REWORDED
 from tracker.config import Settings
 from tracker.database import reading, writing
 from tracker.listing import GOOD, OFFER, OFFER_POINT, RATE, RATE_POINT, STATISTIC, SWEEP, UNSEEN
+from tracker.months import drop_empty
 from tracker.postgres import serialize
 from tracker.rollup.run import PRUNED, roll_up
 from tracker.rows import to_s
@@ -39,13 +40,17 @@ def horizons(settings: Settings, now: datetime) -> tuple[int | None, int | None]
 
 
 def prune(db: Engine, world: World, now: datetime, *, dry_run: bool = False) -> dict[str, int]:
-    """Rows taken away (or that would be) by table. What is older is rolled up before it goes."""
+    """Rows taken away (or that would be) by table. What is older is rolled up before it goes; months that are empty then go whole."""
     points, sweeps = horizons(world.settings, now)
     if points is None and sweeps is None:
         return {}
     if not dry_run:
         roll_up(db, world.config.sources, now, precedence=world.settings.precedence.root)
-    return take_away(db, points, sweeps, dry_run=dry_run)
+    gone = take_away(db, points, sweeps, dry_run=dry_run)
+    if points is not None and not dry_run:
+        with writing(db) as connection:
+            drop_empty(connection, points)
+    return gone
 
 
 def take_away(db: Engine, points: int | None, sweeps: int | None, *, dry_run: bool = False) -> dict[str, int]:

@@ -14,6 +14,7 @@ from sqlmodel import SQLModel
 from tracker import derived_tables as derived_tables  # registers the tables, as the next line does
 from tracker import tables as tables
 from tracker.database import reading
+from tracker.months import months_there
 from tracker.rows import from_s
 
 # the column that dates a row; ``day`` of the rollups counts from 1970
@@ -38,11 +39,12 @@ class TableSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookSize:
-    """The whole book. ``bytes_per_change``: of the points, with their indexes; None without one."""
+    """The whole book. ``bytes_per_change``: of the points, with their indexes; None without one. ``months``: partitions of the points."""
 
     tables: tuple[TableSize, ...]
     bytes: int | None
     bytes_per_change: Decimal | None
+    months: int
 
 
 def book_size(db: Engine) -> BookSize:
@@ -50,11 +52,12 @@ def book_size(db: Engine) -> BookSize:
     with reading(db) as connection:
         sizes = _bytes(connection)
         found = [_table(connection, table, sizes) for table in SQLModel.metadata.sorted_tables]
+        months = sum(len(months_there(connection, table)) for table in CHANGES)
     ordered = tuple(sorted(found, key=lambda one: (-(one.bytes or 0), one.table)))
     changes = [one for one in ordered if one.table in CHANGES]
     rows, held = sum(one.rows for one in changes), [one.bytes for one in changes if one.bytes is not None]
     per_change = (Decimal(sum(held)) / rows).quantize(Decimal("0.1")) if rows and held else None
-    return BookSize(tables=ordered, bytes=sum(sizes.values()) if sizes else None, bytes_per_change=per_change)
+    return BookSize(tables=ordered, bytes=sum(sizes.values()) if sizes else None, bytes_per_change=per_change, months=months)
 
 
 def _table(connection: Connection, table: Table, sizes: dict[str, int]) -> TableSize:
@@ -76,7 +79,10 @@ def _time(value: Any) -> datetime | None:
 def _bytes(connection: Connection) -> dict[str, int]:
     """Bytes by table, indexes included; empty where an SQLite was built without its statistics."""
     if connection.dialect.name == "postgresql":
-        query = "select relname, pg_total_relation_size(oid) from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace"
+        query = (
+            "select coalesce(i.inhparent::regclass::text, c.relname), sum(pg_total_relation_size(c.oid)) from pg_class c "
+            "left join pg_inherits i on i.inhrelid = c.oid where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace group by 1"
+        )
         return {str(name): int(size) for name, size in connection.execute(text(query))}
     pages = (
         "select coalesce(m.tbl_name, s.name), sum(s.pgsize) from dbstat s left join sqlite_master m on m.name = s.name "

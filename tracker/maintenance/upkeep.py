@@ -1,4 +1,6 @@
-"""What the daemon does now and then for the book itself: figures a day every hour, and what is too old is taken away once a day."""
+"""What the daemon does now and then for the book itself: every hour the months of points that begin soon and figures a day, and once a
+day what is too old is taken away.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tracker.faults import Trouble
 from tracker.maintenance.retention import prune
+from tracker.months import make_ahead
 from tracker.rollup.run import roll_up
 from tracker.world import World
 
@@ -28,6 +31,7 @@ def schedule_upkeep(
     def keep() -> None:
         at = now()
         try:
+            make_ahead(db, at)
             roll_up(db, world.config.sources, at, precedence=world.settings.precedence.root, stop=stop)
             if at.date() not in pruned and not stop.is_set():
                 prune(db, world, at)

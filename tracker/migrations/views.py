@@ -11,7 +11,8 @@ from alembic import op
 NAMES = ("v_current_offers", "v_price_history", "v_cheapest", "v_breakeven", "v_monthly_cost")
 
 # What differs between the databases: now in s, the day in UTC, s as a time, a time as s, a number that divides exactly (SQLite has floats
-# only), the smaller and the larger of two, and the months since the first decision with their first and last s, the latter exclusive.
+# only), the smaller and the larger of two, the newest point of an offer o, and the months since the first decision with their first and
+# last s, the latter exclusive.
 POSTGRESQL = {
     "create": "create or replace view",  # who was granted to read it still is
     "now": "cast(floor(extract(epoch from now())) as bigint)",
@@ -21,6 +22,7 @@ POSTGRESQL = {
     "number": "cast({0} as numeric)",
     "least": "least",
     "greatest": "greatest",
+    "latest": "cross join lateral (select * from offer_point where offer_id = o.id and at <= {now} order by at desc limit 1) p",
     "months": """
     select cast(m as date) as month, extract(epoch from m) as start_s, extract(epoch from m + interval '1 month') as end_s
     from generate_series(
@@ -37,6 +39,7 @@ SQLITE = {
     "number": "cast({0} as real)",
     "least": "min",
     "greatest": "max",
+    "latest": "join offer_point p on p.offer_id = o.id and p.at = (select max(at) from offer_point where offer_id = o.id and at <= {now})",
     "months": """
     select day as month, cast(strftime('%s', day) as integer) as start_s, cast(strftime('%s', day, '+1 month') as integer) as end_s
     from (
@@ -74,7 +77,7 @@ listed as (
     select o.*, p.price, p.availability, p.max_gpu_count, coalesce(o.valid_from, p.at) as starts, o.source like 'book:%' as imported,
         coalesce(u.last_seen, case when c.at > p.at then c.at else p.at end) as seen
     from offer o
-    join offer_point p on p.offer_id = o.id and p.at = (select max(at) from offer_point where offer_id = o.id and at <= {now})
+    {latest}
     left join covered c on c.source = o.source
     left join unseen u on u.kind = 'offer' and u.target = o.id and u.since <= {now} and (u.until is null or u.until > {now})
     where p.price is not null
@@ -191,7 +194,7 @@ def statements(dialect: str) -> Iterator[str]:
     time, number = words["time"], words["number"]
     plain = {name: words[name] for name in ("create", "now", "today", "least", "greatest", "months")}
     price = number.format("f.price")
-    yield CURRENT_OFFERS.format(**plain, price=price, seen=time.format("f.seen"))
+    yield CURRENT_OFFERS.format(**plain, price=price, seen=time.format("f.seen"), latest=words["latest"].format(**plain))
     yield PRICE_HISTORY.format(**plain, price=price, from_=time.format("f.at"), to=time.format("f.next_at"))
     rent, rate = (words["second"].format(f"d.{name}") for name in ("seen_at", "api_seen_at"))
     held = HELD.format(**plain, rent=rent, rate=rate, never=2**62)

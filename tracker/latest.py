@@ -1,0 +1,23 @@
+"""The newest point of each offer or rate: one step in an index for each of them, on both databases.
+
+SQLite looks up the moment, then the point. PostgreSQL keeps points by month: looked up so it would open every month twice for each
+offer; as a lateral look it goes from the newest month back and stops at the first point. Measured on 30,000 offers, four in five of
+which changed once in 13 months, 1,980,000 points, PostgreSQL 15: 388 ms by month as a lateral look, 1,105 ms as SQLite does it;
+in one table 169 and 561 ms (2026-11-29).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, FromClause, Table, and_, func, select, true
+
+
+def with_latest(dialect: str, dimension: Table, point: Table, link: str, *conditions: ColumnElement[bool]) -> tuple[FromClause, Any]:
+    """Every offer or rate beside its newest point that meets the conditions on ``point``: what to select from, and that point."""
+    mine = (point.c[link] == dimension.c.id, *conditions)
+    if dialect == "postgresql":
+        last = select(point).where(*mine).correlate(dimension).order_by(point.c.at.desc()).limit(1).lateral("last")
+        return dimension.join(last, true()), last
+    newest = select(func.max(point.c.at)).where(*mine).correlate(dimension).scalar_subquery()
+    return dimension.join(point, and_(point.c[link] == dimension.c.id, point.c.at == newest)), point
