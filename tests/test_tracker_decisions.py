@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from databases import BOTH, new_book, opened
 from small_world import T0, fx, offer, rate, small_world, sweep
-from sqlalchemy import Engine
+from sqlalchemy import Engine, insert, select
 
 from tracker.ageing import latest
 from tracker.clock import mend_future
 from tracker.database import open_database, reading, writing
-from tracker.decided import Decided, course, decision_at, decisions
+from tracker.decided import DECISION, Decided, course, decision_at, decisions, subjects
 from tracker.decisions import keep_decisions
 from tracker.recompute import Sizer
 from tracker.rows import to_s
@@ -81,6 +81,21 @@ def test_what_is_asked_no_more_is_over(db: Engine, world: World, sizer: Sizer, t
     assert (last.at, last.usd_per_hour, last.api_provider, last.fresh, last.reason) == (at(1.01), None, None, False, "asked no more")
     look(db, sizer, at(1.03))
     assert kept(db)[-1].usd_per_hour == D(9)
+
+
+def test_every_subject_is_found_once_however_its_names_sort(db: Engine) -> None:
+    names = ("a", "a-b", "a@b", "B", "b", "a b", "é", "z")
+    keys = {(model, workload, policy) for model in names for workload in names[:3] for policy in ("studiotv", "studiotv@ours")}
+    rows = [
+        {"model": m, "workload": w, "policy": p, "at": to_s(T0) + step, "sweep": 1, "fresh": False, "reason": ""}
+        for m, w, p in keys for step in range(3)
+    ]  # fmt: skip
+    with writing(db) as connection:
+        connection.execute(insert(DECISION), rows)
+        found = subjects(connection)
+        distinct = connection.execute(select(DECISION.c.model, DECISION.c.workload, DECISION.c.policy).distinct()).all()
+    assert len(found) == len(set(found)) == len(distinct) == len(keys) == 48
+    assert set(found) == keys
 
 
 # --- what a row says ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, select, tuple_
 from sqlmodel import SQLModel
 
 from tracker.config import Source
@@ -23,6 +23,8 @@ SCALES = {
     "native_per_hour": RENT_SCALE, "offer_usd_per_hour": RENT_SCALE, "usd_per_hour": RENT_SCALE, "api_usd_per_mtok": RATE_SCALE,
     "api_usd_per_month": RENT_SCALE, "break_even_tokens": 1, "break_even_utilization": RATE_SCALE, "self_host_usd_per_month": RENT_SCALE,
 }  # fmt: skip
+Subject = tuple[str, str, str]  # model, workload, policy
+END_OF_TIME = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +103,20 @@ def course(
         rows += lapsed(connection, sources, rows[-1], until)
     held = [place for place, row in enumerate(rows) if row["at"] <= to_s(start)]
     return [_decided(row) for row in rows[held[-1] if held else 0 :]]
+
+
+def subjects(connection: Connection) -> list[Subject]:
+    """Models, workloads and policies that were ever decided on, in order: one step of the index each, however many decisions there are."""
+    names = (DECISION.c.model, DECISION.c.workload, DECISION.c.policy)
+    first = select(*names).order_by(*names).limit(1)
+    found: list[Subject] = []
+    row = connection.execute(first).first()
+    while row is not None:
+        model, workload, policy = row
+        found.append((model, workload, policy))
+        beyond = tuple_(*names, DECISION.c.at) > tuple_(model, workload, policy, END_OF_TIME)  # the whole key, or SQLite reads all of them
+        row = connection.execute(first.where(beyond)).first()
+    return found
 
 
 def _row_at(connection: Connection, at: datetime, model: str, workload: str, policy: str) -> Row | None:

@@ -12,14 +12,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, select
 
 from engine.rate_choice import RateChoice
 from engine.rates import TOKEN_KINDS
 from engine.setups import Setup
 from tracker.config import Source
 from tracker.database import reading, writing
-from tracker.decided import DECISION, SCALES
+from tracker.decided import DECISION, SCALES, subjects
 from tracker.lapses import RATE, RENT, SIDE, TOGETHER, Row, lapsed
 from tracker.newest import newest_sweep
 from tracker.points import insert_new
@@ -67,13 +67,11 @@ def _news(connection: Connection, sources: Mapping[str, Source], snapshot: Snaps
 def _dropped(connection: Connection, snapshot: Snapshot, sweep: int) -> list[Row]:
     """Rows that end what is asked no more: of a model, workload or policy that left the configuration."""
     asked = {(answer.model.id, answer.workload.id, answer.policy) for answer in snapshot.every}
-    newest = select(*(DECISION.c[name] for name in KEY), func.max(DECISION.c.at).label("at")).group_by(*(DECISION.c[name] for name in KEY))
     ended: list[Row] = []
-    for *key, at in connection.execute(newest):
-        if tuple(key) in asked or at >= to_s(snapshot.at):
+    for key in subjects(connection):
+        last = None if key in asked else _last(connection, dict(zip(KEY, key, strict=True)))
+        if last is None or last["at"] >= to_s(snapshot.at):
             continue
-        of = (DECISION.c[name] == value for name, value in zip((*KEY, "at"), (*key, at), strict=True))
-        last = dict(connection.execute(select(DECISION).where(*of)).mappings().one())
         if last["source"] is not None or last["api_source"] is not None:
             nothing = dict.fromkeys((*RENT, *RATE, *TOGETHER))
             ended.append({**last, **nothing, "at": to_s(snapshot.at), "sweep": sweep, "fresh": False, "reason": "asked no more"})

@@ -11,13 +11,12 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from tracker.config import Source
-from tracker.decided import DECISION, Decided, course
+from tracker.decided import DECISION, Decided, Subject, course
 from tracker.rollup.spans import DAY_S, by_day, lower_median
 from tracker.rows import from_s, scaled, to_s
 from tracker.tables import RENT_SCALE
 
 WINNER = ("provider", "sku", "region", "tier", "gpu", "gpu_count", "weight_format")
-Subject = tuple[str, str, str]  # model, workload, policy
 
 
 @dataclass(slots=True)
@@ -25,12 +24,6 @@ class _Day:
     held: dict[tuple[Any, ...], int] = field(default_factory=lambda: defaultdict(int))  # setup -> s
     prices: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # USD an hour in 1e-9 -> s
     cheapest: dict[tuple[Any, ...], int] = field(default_factory=dict)
-
-
-def subjects(connection: Connection) -> list[Subject]:
-    """Models, workloads and policies that were ever decided on."""
-    names = (DECISION.c.model, DECISION.c.workload, DECISION.c.policy)
-    return [(model, workload, policy) for model, workload, policy in connection.execute(select(*names).distinct().order_by(*names))]
 
 
 def model_days(

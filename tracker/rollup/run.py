@@ -21,12 +21,13 @@ from sqlmodel import SQLModel
 from tracker.book import IMPORTED
 from tracker.config import Source, whole_s
 from tracker.database import reading, writing
+from tracker.decided import Subject, subjects
 from tracker.derived_tables import RollupDay as RollupDay  # registers the tables
 from tracker.listing import OFFER, OFFER_POINT, SWEEP
 from tracker.points import insert_new
 from tracker.postgres import serialize
 from tracker.rollup.market import Precedence, derive, lock, refresh
-from tracker.rollup.models import Subject, first_decision, model_days, subjects
+from tracker.rollup.models import first_decision, model_days
 from tracker.rollup.offers import Figures, Group, source_days
 from tracker.rollup.spans import DAY_S
 from tracker.rows import to_s
