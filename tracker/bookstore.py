@@ -56,8 +56,13 @@ def import_book(db: Engine, folder: Path, catalogue: Catalogue, now: datetime) -
 def import_dated(db: Engine, dated: Sequence[Dated], now: datetime) -> Imported:
     """Add dated rows to the history, all or none; rows that are there already change nothing."""
     with writing(db) as connection:
-        serialize(connection, "import")
-        return Imported(len(dated), _add(connection, dated, now))
+        return add_dated(connection, dated, now)
+
+
+def add_dated(connection: Connection, dated: Sequence[Dated], now: datetime) -> Imported:
+    """The same within an open transaction."""
+    serialize(connection, "import")
+    return Imported(len(dated), _add(connection, dated, now))
 
 
 def _add(connection: Connection, dated: Sequence[Dated], now: datetime) -> int:

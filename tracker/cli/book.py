@@ -74,3 +74,6 @@ def _say_report(report: HistoryReport) -> None:
     say(f"{report.kind}: {report.sightings} prices in {report.files} files, {report.rows} runs{span}, {report.new_points} new price points")
     for reason, count in sorted(report.refused.items(), key=lambda item: -item[1]):
         say(f"  {count} refused: {reason}, first: {report.examples.get(reason, '')}")
+    if report.held:
+        waiting = sum(report.held.values())
+        say(f"  {waiting} not believed and not listed; breakeven quarantine list shows them, accept lists one with its own dates")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tracker.asof import IMPORTED
 from tracker.cli.session import Json, print_json, print_table, say, session
 from tracker.cli.values import MOST_ROWS
 from tracker.database import reading, writing
@@ -37,7 +38,7 @@ def list_entries(
 ) -> None:
     """What is held back, why, and what it waits for."""
     here = session()
-    if source:
+    if source and not source.startswith(IMPORTED):
         here.world.config.source(source)
     with reading(here.db) as connection:
         found = entries(connection, source=source, every=every, at=here.now)

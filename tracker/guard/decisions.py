@@ -9,11 +9,15 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, select
 
+from tracker.asof import IMPORTED
+from tracker.bookfile import Dated
+from tracker.bookstore import add_dated
 from tracker.errors import BreakevenError
 from tracker.guard.quarantine import ACCEPTED, PENDING, QUARANTINE, REJECTED, SWEEP_KIND, decide
 from tracker.listing import OFFERS, RATES
 from tracker.points import list_accepted
 from tracker.postgres import serialize
+from tracker.rows import to_s
 
 
 class NothingToDecide(BreakevenError):
@@ -45,7 +49,12 @@ def accept(connection: Connection, id_: int, by: str, now: datetime) -> RowMappi
         if not entry["row"]:
             raise NothingToDecide(f"entry {id_} ({entry['subject']}) is printed at two prices: which one holds must show in the source")
         kind = OFFERS if entry["kind"] == OFFERS.name else RATES
-        list_accepted(connection, kind, entry["source"], entry["key"], kind.row(**json.loads(entry["row"])), entry["last_at"], now)
+        row = kind.row(**json.loads(entry["row"]))
+        if entry["source"].startswith(IMPORTED):  # it was seen in its own time, and is not asked now
+            seen = Dated(row, entry["source"].removeprefix(IMPORTED), to_s(entry["first_seen"]), entry["last_at"], None)
+            add_dated(connection, [seen], now)
+        else:
+            list_accepted(connection, kind, entry["source"], entry["key"], row, entry["last_at"], now)
     decide(connection, [id_], ACCEPTED, by, now)
     return entry
 

@@ -13,7 +13,7 @@ from sqlmodel import SQLModel
 
 from tracker.guard.doubts import HAND, SOURCE, Doubt, close
 from tracker.listing import Kind, Prices, Row, prices_of
-from tracker.rows import OfferRow, unscaled
+from tracker.rows import OfferRow, from_s, unscaled
 from tracker.tables import RATE_SCALE, RENT_SCALE
 
 QUARANTINE = SQLModel.metadata.tables["quarantine"]
@@ -99,6 +99,12 @@ def seen_again(connection: Connection, entry: Entry, seen: Sighting, doubt: Doub
         changed |= {"row": json.dumps(asdict(row)), "new": shown(prices_of(row), row)}
     connection.execute(update(QUARANTINE).where(QUARANTINE.c.id == entry.id).values(**changed))
     return now
+
+
+def seen_until(connection: Connection, id_: int, at: int, times: int) -> None:
+    """The price that is held back was seen so many times, at last at that moment: a recording tells all of them at once."""
+    changed = {"sweeps": times, "last_seen": from_s(at), "last_at": at}
+    connection.execute(update(QUARANTINE).where(QUARANTINE.c.id == id_).values(**changed))
 
 
 def decide(connection: Connection, ids: Iterable[int], state: str, by: str, when: datetime) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Engine
 
-from tracker.bookstore import import_dated
+from tracker.bookstore import add_dated
 from tracker.database import writing
 from tracker.errors import UnknownName, did_you_mean
 from tracker.exchange import load_exchange, load_shipped
 from tracker.facts.values import Catalogue
 from tracker.history import aws, azure, gcp, genai, litellm, portkey, quotes, scaleway
+from tracker.history.held import keep_held, recalled
 from tracker.history.quotes import OURS, Shape
 from tracker.history.runs import Judge, span_of, to_runs
 from tracker.history.sightings import HistoryFileError, Sighting
@@ -41,7 +44,8 @@ KINDS = tuple(sorted([*SERIES, *SNAPSHOTS, *TABLES]))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryReport:
-    """What an import found and did. ``rows`` are runs of equal prices; ``new_points`` is 0 when they were known already."""
+    """What an import found and did. ``rows`` are runs of equal prices; ``new_points`` is 0 when they were known already; ``held`` are
+    prices that are not believed and wait in quarantine, by reason."""
 
     kind: str
     files: int
@@ -51,6 +55,7 @@ class HistoryReport:
     refused: Mapping[str, int]
     examples: Mapping[str, str]
     unmapped: Mapping[tuple[str, str], int]
+    held: Mapping[str, int]
     first: datetime | None
     last: datetime | None
 
@@ -98,8 +103,11 @@ def import_history(
     with writing(db) as connection:
         load_shipped(connection, now)
         exchange = load_exchange(connection)
-    runs = to_runs(read_history(kind, path, world.catalogue, at, shape), Judge(world=world, exchange=exchange))
-    imported = import_dated(db, runs.dated, now)
+    with writing(db) as connection:
+        judge = Judge(world=world, exchange=exchange, recall=partial(recalled, connection, now))
+        runs = to_runs(read_history(kind, path, world.catalogue, at, shape), judge)
+        imported = add_dated(connection, runs.dated, now)
+        keep_held(connection, runs.held, runs.listed, now)
     span = span_of(runs.dated)
     return HistoryReport(
         kind=kind,
@@ -110,6 +118,7 @@ def import_history(
         refused=dict(runs.refused),
         examples=runs.examples,
         unmapped=dict(runs.unmapped),
+        held=dict(Counter(held.doubt.reason for held in runs.held)),
         first=from_s(span[0]) if span else None,
         last=from_s(span[1]) if span else None,
     )

@@ -1,10 +1,10 @@
-"""Sightings into runs: resolved by ``tracker.resolve``, held to the guard's bands, and equal prices in a row made one row of the book."""
+"""Sightings into runs: resolved by ``tracker.resolve``, judged as the guard judges, and equal prices in a row made one row of the book."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scrapers.contract import GpuQuote, Skipped
@@ -12,6 +12,7 @@ from tracker.book import IMPORTED
 from tracker.bookfile import Dated
 from tracker.exchange import Exchange
 from tracker.guard import offer_fault, rate_fault
+from tracker.history.plausible import Before, Held, Series, held_back
 from tracker.history.sightings import Sighting
 from tracker.resolve import Refused, clean, resolve_gpu, resolve_tokens
 from tracker.rows import OfferRow, RateRow, identity, to_s, values
@@ -19,6 +20,7 @@ from tracker.world import World
 
 Row = OfferRow | RateRow
 Scope = tuple[str, ...]
+Recall = Callable[[Collection[str], int], Before]  # of those identities, before that moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,7 @@ class Judge:
 
     world: World
     exchange: Exchange
+    recall: Recall | None = None  # what the book knows; None: nothing is held back that is a price at all
 
 
 @dataclass(slots=True)
@@ -38,6 +41,8 @@ class Runs:
     refused: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     unmapped: Counter[tuple[str, str]] = field(default_factory=Counter)
+    held: list[Held] = field(default_factory=list)
+    listed: dict[str, Collection[int]] = field(default_factory=dict)  # identity -> moments at which its price is believed
 
     def refuse(self, refused: Refused) -> None:
         """Count one refusal."""
@@ -73,9 +78,27 @@ def to_runs(sightings: Iterable[Sighting], judge: Judge) -> Runs:
             runs.refuse(row)
         else:
             _note(found.setdefault(identity(IMPORTED + sighting.origin, row), _Offer(sighting.origin, scope)), at, row, judge, runs)
+    _hold_back(found, judge, runs)
     listed = {scope: sorted(moments) for scope, moments in whole.items()}
     runs.dated = [run for offer in found.values() for run in _runs_of(offer, listed.get(offer.scope, ()))]
     return runs
+
+
+def _hold_back(found: Mapping[str, _Offer], judge: Judge, runs: Runs) -> None:
+    """What is not believed is neither listed nor gone: it waits for a person, or for a later import that confirms it."""
+    moments = [at for offer in found.values() for at in offer.rows]
+    if judge.recall is not None and moments:
+        before = judge.recall(found.keys(), min(moments))
+        series = [Series(key, offer.origin, offer.rows) for key, offer in found.items()]
+        runs.held = held_back(series, judge.world.settings.guard, judge.exchange, before)
+        for key, waiting in before.waiting.items():  # listed from its first sighting on, where it is confirmed now
+            found[key].rows.update(dict.fromkeys(waiting.moments, waiting.row))
+    for held in runs.held:
+        offer = found[held.key]
+        offer.doubtful.update(held.moments)
+        for at in held.moments:
+            del offer.rows[at]
+    runs.listed = {key: offer.rows.keys() for key, offer in found.items()}
 
 
 def _scope(sighting: Sighting) -> Scope:
