@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 import commands
 import pytest
+from asgi import Served, body, get
 from commands import breakeven
 from databases import new_book, opened
 from small_world import FILES, fx, rate, small_world, sweep
@@ -42,6 +43,7 @@ from tracker.metrics.families import families
 from tracker.recompute import Sizer, recompute
 from tracker.snapshot import Snapshot
 from tracker.stated import with_overrides
+from tracker.web.app import make_app
 from tracker.world import World
 
 NOVEMBER = datetime(2026, 11, 1, tzinfo=UTC)
@@ -429,3 +431,19 @@ def test_the_command_shows_every_figure_and_its_receipt(db: Engine, tmp_path: Pa
     assert (found["budget"], found["unknown_hours"], found["parts"][1]["month_to_date_usd"]) == ("team", "24", "690")
     assert cents(Decimal(found["month_to_date_usd"])) == Decimal("3412.19")
     assert "no budget named 'teem' (did you mean team?)" in wrong.err
+
+
+def test_the_api_tells_the_same_now_and_of_a_past_moment(db: Engine, tmp_path: Path) -> None:
+    listed(db, 1, 10, **DEAR)
+    world = world_of(tmp_path)
+    snapshot = Budgets(db, world).on(recompute(db, world, Sizer(world), at(10)))
+    served = Served(world, db, snapshot, lambda: at(10))
+    app = make_app(served)
+    now = body(app, "/api/v1/budgets")
+    assert now == body(app, "/api/v1/budgets?at=2026-11-11T00:00Z")
+    (found,) = now["budgets"]
+    assert (now["at"], found["budget"], found["unknown_hours"]) == ("2026-11-11T00:00:00Z", "team", "24")
+    assert cents(Decimal(found["month_to_date_usd"])) == Decimal("2722.19")  # 216 / 730 x 9,200
+    (before,) = body(app, "/api/v1/budgets?at=2026-11-03T00:00Z")["budgets"]
+    assert cents(Decimal(before["month_to_date_usd"])) == Decimal("302.47")  # 24 / 730 x 9,200
+    assert [answer.status_code for answer in get(app, "/api/v1/budgets?at=2027-01-01", "/api/v1/budgets?at=x")] == [400, 400]

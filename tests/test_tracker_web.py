@@ -38,7 +38,8 @@ SCRIPT = "<script>alert('x')</script>"
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
 PATHS = (
     "/", "/style.css", "/favicon.ico", "/metrics", "/healthz", "/readyz", "/nowhere", "/api/v1/models", "/api/v1/models/large-60b",
-    "/api/v1/models/nobody", "/api/v1/alerts", "/api/v1/offers", "/api/v1/rates", "/api/v1/sources", "/api/v1/openapi.json",
+    "/api/v1/models/nobody", "/api/v1/alerts", "/api/v1/budgets", "/api/v1/offers", "/api/v1/rates", "/api/v1/sources",
+    "/api/v1/openapi.json",
 )  # fmt: skip
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from fractions import Fraction
+from typing import Annotated
 
 import typer
 
 from engine.budgets import Span
 from engine.exact import cents, to_decimal
 from tracker.budgets.costs import budgets_at
+from tracker.budgets.facts import budget_facts
 from tracker.budgets.prices import History
 from tracker.budgets.state import BudgetState, Part
 from tracker.cli.receipts import Explain
@@ -40,7 +42,7 @@ def budget(
         states = budgets_at(connection, here.world, History(here.world), here.now)
     shown = [state for state in states if name in ("", state.name)]
     if as_json:
-        print_json({"at": here.now, "budgets": [_facts(state) for state in shown]})
+        print_json({"at": here.now, "budgets": [budget_facts(state) for state in shown]})
         return
     print_table(HEADER, [_cells(state) for state in shown], numbers=(2, 3, 4, 5, 6))
     for state in shown if explain else ():
@@ -76,29 +78,7 @@ def _span_line(span: Span) -> str:
     return f"{stretch} x ${_figure(span.usd_per_hour)}/h = ${cents(to_decimal(span.usd)):,f} ({span.note})"
 
 
-def _figure(value: Any) -> str:
+def _figure(value: Fraction) -> str:
     """At most six places."""
     text = f"{to_decimal(value):,.6f}"
     return text.rstrip("0").rstrip(".")
-
-
-def _facts(state: BudgetState) -> dict[str, Any]:
-    projected = state.projected_usd
-    return {
-        "budget": state.name, "month": f"{state.month:%Y-%m}", "at": state.at, "budget_usd": state.budget_usd,
-        "month_to_date_usd": state.spent_usd, "unknown_hours": state.unknown_hours, "projected_usd": projected,
-        "driver": state.driver.what, "parts": [_part_facts(part) for part in state.parts],
-    }  # fmt: skip
-
-
-def _part_facts(part: Part) -> dict[str, Any]:
-    return {
-        "what": part.what, "month_to_date_usd": part.spent.usd, "unknown_hours": part.spent.unknown_hours, "rest_usd": part.ahead,
-        "rest": part.how,
-        "spans": [_span_facts(span) for span in part.spans],
-    }  # fmt: skip
-
-
-def _span_facts(span: Span) -> dict[str, Any]:
-    told = {"hours": span.hours, "usd_per_hour": span.usd_per_hour, "usd": span.usd, "note": span.note}
-    return {"from": span.start, "to": span.end, **told}

@@ -22,7 +22,7 @@ from tracker.present import HEADER, rows, source_line
 from tracker.questions import tracked
 from tracker.readiness import not_ready
 from tracker.snapshot import ActiveAlert, ModelAnswer, Snapshot
-from tracker.web import pictures, series
+from tracker.web import budgets, pictures, series
 from tracker.web.asked import asked, question_facts
 from tracker.web.front import HEADERS, Served
 from tracker.web.past import Past, asked_moment
@@ -44,6 +44,7 @@ def make_app(served: Served) -> FastAPI:
     _page(app, served, seen)
     _api(app, served, seen)
     series.add_to(app, served.world, served.db, served.now, past.budget)
+    budgets.add_to(app, served.world, served.db, served.now, lambda: served.snapshot, past.budget)
     pictures.add_to(app, served.world, served.db, past.budget, served.draw)
     return app
 
