@@ -15,10 +15,11 @@ from tracker.guard.balance import balance_doubt
 from tracker.guard.changes import change_doubt, flip_doubt, history_doubt
 from tracker.guard.context import Guard
 from tracker.guard.doubts import Doubt
-from tracker.guard.elsewhere import Elsewhere, load_elsewhere
+from tracker.guard.elsewhere import Elsewhere
 from tracker.guard.own import imported_twin, own_doubts
 from tracker.guard.quarantine import Entry, Sighting, load_entries
 from tracker.guard.siblings import Contradictions, contradictions
+from tracker.guard.told import Telling
 from tracker.listing import DAY_S, Kind, Known, Listing, Prices, Row, known_prices, past_prices, prices_of
 from tracker.rows import OfferRow
 
@@ -106,8 +107,9 @@ class Case:
     @cached_property
     def elsewhere(self) -> Elsewhere:
         """What others ask for the same, and what other sources say."""
-        printed, moved = self.printed.rows.values(), self.moved.values()
-        return load_elsewhere(self.connection, self.kind, self.guard, self.seen, printed, moved)
+        printed = self.printed.rows.values()
+        telling = Telling(connection=self.connection, kind=self.kind, guard=self.guard, seen=self.seen, printed=printed)
+        return Elsewhere(telling=telling, exchange=self.guard.exchange, settings=self.guard.settings)
 
     @cached_property
     def past(self) -> dict[int, list[tuple[int, Prices]]]:

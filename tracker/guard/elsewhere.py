@@ -2,54 +2,46 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from statistics import median
 
-from sqlalchemy import Connection, func, select
-
 from tracker.exchange import Exchange
-from tracker.guard.context import Guard
 from tracker.guard.doubts import HAND, SOURCE, Doubt, factor
-from tracker.guard.quarantine import PENDING, QUARANTINE, Sighting
 from tracker.guard.settings import GuardSettings
-from tracker.latest import with_latest
-from tracker.listing import DAY_S, GOOD, SWEEP, Kind, Row, gone_column, unseen_at
-from tracker.rows import OfferRow, row_from
+from tracker.guard.told import Telling, Told
+from tracker.listing import Row
+from tracker.rows import OfferRow
 
 IMPORTED = "book:"
-MOST_THINGS = 200  # more are not named one by one in a query
 REFERENCES = ("price", "input", "output")  # cached input is no measure: real prices of one model lie a factor of 40 apart
 HALF = Decimal("0.5")  # of the lowest price elsewhere: above that, somebody else asks about the same
 OVER = Decimal("1.5")  # of the highest
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A row that is listed, or that waits in a quarantine. ``own``: of the source that is judged; ``old``: no measure of a market."""
-
-    source: str
-    row: Row
-    fresh: bool
-    own: bool = False
-    old: bool = False
-    waiting: bool = False
-
-
-# (field, gpu or model, tier) -> provider -> USD
-Middles = Mapping[tuple[str, ...], Mapping[str, Decimal]]
+# from the best measure of a market to the weakest: the first that knows enough providers counts
+TABLES: tuple[Callable[[Told], bool], ...] = (
+    lambda one: one.fresh and not one.own and not one.old,
+    lambda one: one.fresh and not one.printed and not one.old,
+    lambda one: not one.printed and not one.old,
+    lambda one: not one.old,
+)
+# one of others that speaks: its row, and what it asks in USD
+Voice = tuple[Told, Decimal]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """What others ask. ``tables`` go from the best measure to the weakest: the first that knows enough providers counts."""
+    """What others ask for the things that a sweep is doubted about."""
 
-    told: tuple[Told, ...]
+    telling: Telling
     exchange: Exchange
     settings: GuardSettings
-    tables: tuple[Middles, ...]
+    _voices: dict[tuple[str, ...], Sequence[Voice]] = field(default_factory=dict)
+    _found: dict[tuple[object, ...], Mapping[str, Decimal]] = field(default_factory=dict)
+
+    def about(self, row: Row) -> Sequence[Told]:
+        """What is listed, or waits at other sources, of the row's provider and GPU or model."""
+        return self.telling.about(row)
 
     def doubt(self, row: Row) -> Doubt | None:
         """Why a price is out of line with what others ask for the same, or None. Free prices and slices are not compared.
@@ -60,35 +52,34 @@ class Elsewhere:
         if isinstance(row, OfferRow) and row.is_slice:
             return None
         low, high = self._limits(row)
-        places = {field: found for field in REFERENCES if (found := self._place(row, field)) is not None}
-        for field, place in places.items():
-            lopsided = self._lopsided(field, places)
+        places = {name: found for name in REFERENCES if (found := self._place(row, name)) is not None}
+        for name, place in places.items():
+            lopsided = self._lopsided(name, places)
             if place.is_past and (place.share * low <= 1 or lopsided):
-                return Doubt(f"{field} {place}", HAND if lopsided else SOURCE)
+                return Doubt(f"{name} {place}", HAND if lopsided else SOURCE)
         if places and all(place.is_over and place.share >= high for place in places.values()):
-            field, place = next(iter(places.items()))
-            return Doubt(f"{field} {place}", SOURCE)
+            name, place = next(iter(places.items()))
+            return Doubt(f"{name} {place}", SOURCE)
         return None
 
     def _limits(self, row: Row) -> tuple[Decimal, Decimal]:
         s = self.settings
         return (s.rent_low, s.rent_high) if isinstance(row, OfferRow) else (s.token_low, s.token_high)
 
-    def _lopsided(self, field: str, places: Mapping[str, _Place]) -> bool:
+    def _lopsided(self, name: str, places: Mapping[str, _Place]) -> bool:
         """Whether one token price is low by much more than another is, against what enough others ask."""
-        place, least = places[field], 1 / self.settings.token_alone
+        place, least = places[name], 1 / self.settings.token_alone
         highest = max(found.share for found in places.values())
         dips = place.share < least and highest / place.share >= self.settings.token_lopsided
         return dips and place.others >= self.settings.providers
 
-    def _place(self, row: Row, field: str) -> _Place | None:
-        own = usd_of(row, field, self.exchange)
-        key = (field, *_what(row))
+    def _place(self, row: Row, name: str) -> _Place | None:
+        own = usd_of(row, name, self.exchange)
         if not own:
             return None
         enough = self.settings.providers if isinstance(row, OfferRow) else self.settings.token_providers
-        for table in self.tables:
-            others = [usd for provider, usd in table.get(key, {}).items() if provider != row.provider]
+        for table in range(len(TABLES)):
+            others = [usd for provider, usd in self._middles(table, name, row).items() if provider != row.provider]
             if len(others) >= enough:
                 return _Place(own, median(others), min(others), max(others), len(others))
         return None
@@ -96,12 +87,30 @@ class Elsewhere:
     def twin(self, row: Row) -> str | None:
         """Another source with a fresh price of the very same thing within the tolerance; None without one."""
         own = [usd_of(row, name, self.exchange) for name in _compared(row)]
-        for told in self.told:
+        for told in self.about(row):
             if told.fresh and not told.own and same_thing(told.row, row):
                 theirs = [usd_of(told.row, name, self.exchange) for name in _compared(row)]
                 if _agree(own, theirs, self.settings.tolerance):
                     return told.source
         return None
+
+    def _middles(self, table: int, name: str, row: Row) -> Mapping[str, Decimal]:
+        """What each provider asks in the middle for what ``row`` is of, by those whom a table counts."""
+        what = (table, name, *_what(row))
+        if what not in self._found:
+            prices: dict[str, list[Decimal]] = {}
+            for one, usd in self._speaking(name, row):
+                if TABLES[table](one):
+                    prices.setdefault(one.row.provider, []).append(usd)
+            self._found[what] = {provider: median(asked) for provider, asked in prices.items()}
+        return self._found[what]
+
+    def _speaking(self, name: str, row: Row) -> Sequence[Voice]:
+        what = (name, *_what(row))
+        if what not in self._voices:
+            same = (one for one in self.telling.market(row) if _what(one.row) == _what(row) and _speaks(one.row, self.telling.seen.at))
+            self._voices[what] = [(one, usd) for one in same if (usd := usd_of(one.row, name, self.exchange))]
+        return self._voices[what]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,68 +173,6 @@ def _agree(own: list[Decimal | None], theirs: list[Decimal | None], tolerance: D
     """Whether all prices that both know are the same, and there is one."""
     both = [(a, b) for a, b in zip(own, theirs, strict=True) if a is not None and b is not None]
     return bool(both) and all(abs(a - b) <= tolerance * max(a, b) for a, b in both)
-
-
-def load_elsewhere(
-    connection: Connection, kind: Kind, guard: Guard, seen: Sighting, printed: Collection[Row], moved: Collection[Row]
-) -> Elsewhere:
-    """What is listed or waits anywhere about the things of ``moved``, and what this sweep itself printed about them."""
-    things = sorted({row.gpu if isinstance(row, OfferRow) else row.model for row in moved})
-    told = (*_listed(connection, kind, guard, seen, things), *_waiting(connection, kind, guard, seen))
-    listed = [one for one in told if not one.waiting and not one.old]
-    now = [Told(seen.source, row, fresh=True, own=True) for row in printed]
-    tables = (
-        [one for one in listed if one.fresh and not one.own],
-        [one for one in listed if one.fresh],
-        listed,
-        [*listed, *now],
-    )
-    middles = tuple(_middles(table, seen.at, guard.exchange) for table in tables)
-    return Elsewhere(told=told, exchange=guard.exchange, settings=guard.settings, tables=middles)
-
-
-def _listed(connection: Connection, kind: Kind, guard: Guard, seen: Sighting, things: Sequence[str]) -> Iterator[Told]:
-    dimension = kind.dimension
-    covered, unseen = _covered(connection, seen.at), unseen_at(connection, seen.at)
-    oldest = seen.at - guard.settings.reference_days * DAY_S
-    beside, point = with_latest(connection.dialect.name, dimension, kind.point, kind.link, kind.point.c.at <= seen.at)
-    query = (
-        select(dimension, *(point.c[n] for n in kind.row.VALUES), point.c.at.label("point_at"))
-        .select_from(beside)
-        .where(gone_column(point).is_(False))
-    )
-    if len(things) <= MOST_THINGS:
-        query = query.where(dimension.c[kind.thing].in_(things))
-    for found in connection.execute(query).mappings():
-        source, printed = found["source"], max(found["point_at"], covered.get(found["source"], 0))
-        last_seen = unseen.get((kind.name, found["id"]), printed)
-        fresh, own = guard.is_fresh(source, last_seen, seen.at), source == seen.source
-        yield Told(source, row_from(kind.row, found), fresh, own=own, old=last_seen < oldest)
-
-
-def _covered(connection: Connection, at: int) -> dict[str, int]:
-    query = select(SWEEP.c.source, func.max(SWEEP.c.at)).where(SWEEP.c.complete.is_(True), SWEEP.c.status.in_(GOOD), SWEEP.c.at <= at)
-    return dict(connection.execute(query.group_by(SWEEP.c.source)).all())
-
-
-def _waiting(connection: Connection, kind: Kind, guard: Guard, seen: Sighting) -> Iterator[Told]:
-    """Prices that other sources saw and that wait there: two sources may confirm each other."""
-    query = select(QUARANTINE.c.source, QUARANTINE.c.row, QUARANTINE.c.last_at).where(
-        QUARANTINE.c.kind == kind.name, QUARANTINE.c.state == PENDING, QUARANTINE.c.source != seen.source, QUARANTINE.c.row != ""
-    )
-    for source, row, last_at in connection.execute(query):
-        yield Told(source, kind.row(**json.loads(row)), guard.is_fresh(source, last_at, seen.at), waiting=True)
-
-
-def _middles(told: Iterable[Told], at: int, exchange: Exchange) -> dict[tuple[str, ...], dict[str, Decimal]]:
-    """For each field and thing the middle price of every provider."""
-    found: dict[tuple[str, ...], dict[str, list[Decimal]]] = {}
-    for row in (one.row for one in told if _speaks(one.row, at)):
-        for name in REFERENCES:
-            usd = usd_of(row, name, exchange)
-            if usd:
-                found.setdefault((name, *_what(row)), {}).setdefault(row.provider, []).append(usd)
-    return {key: {provider: median(prices) for provider, prices in by.items()} for key, by in found.items()}
 
 
 def _speaks(row: Row, at: int) -> bool:

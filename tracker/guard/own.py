@@ -21,7 +21,7 @@ def imported_twin(elsewhere: Elsewhere, row: Row) -> Row | None:
 
     Of several machines with the same GPUs the one of that name; None where no name tells which.
     """
-    found = [told.row for told in elsewhere.told if told.source.startswith(IMPORTED) and same_thing(told.row, row)]
+    found = [told.row for told in elsewhere.about(row) if told.source.startswith(IMPORTED) and same_thing(told.row, row)]
     if isinstance(row, OfferRow):
         named = [one for one in found if isinstance(one, OfferRow) and one.sku == row.sku]
         found = [*named, *found][:1] if named or len(found) == 1 else []
@@ -33,7 +33,7 @@ def relabelled(elsewhere: Elsewhere, row: Row) -> Doubt | None:
 
     Of rents only imported ones say so: a provider may ask the same figure in the money of each of its price lists.
     """
-    for told in elsewhere.told:
+    for told in elsewhere.about(row):
         speaks = told.source.startswith(IMPORTED) or (not isinstance(row, OfferRow) and not told.own and not told.waiting)
         same = speaks and told.row.currency != row.currency and same_thing(told.row, row)
         if same and close(prices_of(told.row), prices_of(row), elsewhere.settings.tolerance):
@@ -69,7 +69,7 @@ def _rebate(elsewhere: Elsewhere, row: OfferRow) -> Doubt | None:
 
 def _akin(elsewhere: Elsewhere, row: OfferRow, tier: str) -> list[OfferRow]:
     """Listed rents of the same GPU by the same provider in a tier."""
-    told = (one.row for one in elsewhere.told if not one.waiting and isinstance(one.row, OfferRow))
+    told = (one.row for one in elsewhere.about(row) if not one.waiting and isinstance(one.row, OfferRow))
     thing = (row.provider, row.gpu, tier, row.is_slice)
     return [one for one in told if (one.provider, one.gpu, one.tier, one.is_slice) == thing]
 

@@ -68,13 +68,21 @@ def _all_at_once(case: Case, doubts: Mapping[str, Doubts]) -> dict[str, Doubts]:
     told = {*case.missing, *case.printed.conflicts, *case.printed.rejected, *case.moved}
     same = {key for key in told if key in rows and (key not in case.moved or _nearly(case, key, rows[key]))}
     changed = {key for key in told - same if _is_expected(case, key)}
-    if len(changed) < settings.all_rows:
+    if len(changed) < settings.all_rows or len(changed) < settings.all_share * _at_least_known(case):
         return {}
     known = sum(_is_expected(case, key) for key in case.known if case.printed.has(key) or key in case.missing)
     if len(changed) < settings.all_share * known or all(map(_is_spot, rows.values())):
         return {}
     doubt = Doubt(f"{len(changed)} of {known} prices are not as they were")
     return {key: replace(found, moved=(*found.moved, doubt)) for key, found in doubts.items() if key in changed}
+
+
+def _at_least_known(case: Case) -> int:
+    """How many prices are expected at the least, without a look at each."""
+    rows = case.printed.rows.values()
+    printed = len(rows) - sum(case.listed(key) is None for key in case.printed.changed)
+    listed = len(case.known) - len(case.listing.gone) if case.printed.whole else printed
+    return listed - len(case.listing.absent) - sum(map(_is_ask, rows))
 
 
 def _is_expected(case: Case, key: str) -> bool:
