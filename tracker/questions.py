@@ -39,10 +39,14 @@ class Question:
         return f"{self.policy.name}{AT}{self.name}" if self.name else self.policy.name
 
     @property
+    def title(self) -> str:
+        """Workload and policy, as a person reads them."""
+        return f"{self.workload.id}, {self.policy_id}"
+
+    @property
     def words(self) -> str:
-        """Workload, memory policy and providers, as a person reads them."""
-        only = "" if self.offers.providers is None else f", only {', '.join(sorted(self.offers.providers))}"
-        return f"{self.workload.id}, {self.policy_id}{only}"
+        """The same with the providers, where they are named."""
+        return self.title + ("" if self.offers.providers is None else f", only {', '.join(sorted(self.offers.providers))}")
 
     @property
     def query(self) -> str:

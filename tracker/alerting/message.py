@@ -48,7 +48,7 @@ def alarm_of(heard: Heard, world: World, now: datetime) -> Alarm:
     title, text, facts = SAY[seen.kind](heard, before, world)
     link, question = page_url(world), asked_beside(world, facts.get("workload"), facts.get("policy"))
     if question is not None:
-        title, text, facts = f"{title} ({question.words})", f"{text}; asked: {question.words}", facts | {"question": question.words}
+        title, text, facts = f"{title} ({question.title})", f"{text}; asked: {question.words}", facts | {"question": question.words}
         link += f"?{question.query}" if link else ""
     facts = {"observed_at": seen.seen_at, "changed_at": before.since or seen.seen_at, **facts, **({"page_url": link} if link else {})}
     return Alarm(
