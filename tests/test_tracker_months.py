@@ -201,7 +201,7 @@ def test_whole_months_go_once_their_points_were_taken_away(pg: Engine) -> None:
     horizon = to_s(datetime(2025, 4, 1, tzinfo=UTC))
     take_away(pg, horizon, None)
     with writing(pg) as connection:
-        assert drop_empty(connection, horizon) == 4  # February of the offers; January to March of the rates
+        assert drop_empty(connection, horizon) == 1  # February; of each price the last before the horizon stays
     assert [month for month in there(pg) if month[0] == 2025] == [(2025, 1), (2025, 3), (2025, 4)]  # the last of each price stays
     sweep(pg, datetime(2025, 5, 2, tzinfo=UTC), offer(7), offer(9, "still"))
     assert len(told(pg, datetime(2025, 4, 1, tzinfo=UTC))[0]) == 2

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import CTE, ColumnElement, Connection, FromClause, func, select, union
 from sqlmodel import SQLModel
 
-from tracker.latest import with_latest
+from tracker.latest import newest_first, with_latest
 from tracker.listing import ENDED_MS, GOOD, OFFERS, RATES, SWEEP, Kind, gone_column, unseen_at
 from tracker.rows import from_s, to_s
 
@@ -103,7 +103,8 @@ def rows_at(connection: Connection, kind: Kind, moment: Moment, only: Mapping[st
         .where(gone_column(point).is_(False), *wanted)
         .order_by(dimension.c.id)
     )
-    result = connection.execute(query)
+    with newest_first(connection):
+        result = connection.execute(query)
     told: list[Row] = list(result.cursor.fetchall())  # the driver's own tuples: a book has tens of thousands
     result.close()
     if wording := _old_wording(connection, kind, at):

@@ -8,9 +8,11 @@ in one table 169 and 561 ms (2026-11-29).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, FromClause, Table, and_, func, select, true
+from sqlalchemy import ColumnElement, Connection, FromClause, Table, and_, func, select, true
 
 
 def with_latest(dialect: str, dimension: Table, point: Table, link: str, *conditions: ColumnElement[bool]) -> tuple[FromClause, Any]:
@@ -21,3 +23,15 @@ def with_latest(dialect: str, dimension: Table, point: Table, link: str, *condit
         return dimension.join(last, true()), last
     newest = select(func.max(point.c.at)).where(*mine).correlate(dimension).scalar_subquery()
     return dimension.join(point, and_(point.c[link] == dimension.c.id, point.c.at == newest)), point
+
+
+@contextmanager
+def newest_first(connection: Connection) -> Iterator[None]:
+    """While such a look is asked for: PostgreSQL goes through every month by its index. A month of few points it would rather read
+    whole, and then it sorts all months for each offer in place of stopping at the first point: 300 ms for 3,000 offers, not 50."""
+    if connection.dialect.name != "postgresql":
+        yield
+        return
+    connection.exec_driver_sql("set local enable_seqscan = off")
+    yield
+    connection.exec_driver_sql("set local enable_seqscan to default")

@@ -26,7 +26,7 @@ from tracker.collect import Collector, read_rows, sort_out
 from tracker.config import Source
 from tracker.database import reading
 from tracker.exchange import FX
-from tracker.latest import with_latest
+from tracker.latest import newest_first, with_latest
 from tracker.listing import OFFERS, RATES, UNSEEN, Kind, Row, gone_column
 from tracker.resolve import clean
 from tracker.rows import TICK, OfferRow, from_s, identity, row_from, to_s, unscaled, values
@@ -150,7 +150,9 @@ def _listed(connection: Connection, kind: Kind, sweep: KeptSweep) -> Iterator[tu
         .where(dimension.c.source == sweep.source, gone_column(point).is_(False))
     )
     absent = set(_absent(connection, kind, at))
-    for found in connection.execute(query).mappings():
+    with newest_first(connection):
+        listed = connection.execute(query).mappings().all()
+    for found in listed:
         if found["id"] not in absent:
             yield found["key"], row_from(kind.row, found)
 

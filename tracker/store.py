@@ -34,7 +34,7 @@ from tracker.listing import RATE as RATE
 from tracker.listing import RATE_POINT as RATE_POINT
 from tracker.listing import SWEEP as SWEEP
 from tracker.listing import gone_column as gone_column
-from tracker.months import make_all
+from tracker.months import make_months
 from tracker.points import Outcome, Sheet, insert_row, write_rows
 from tracker.points import add_dimensions as add_dimensions
 from tracker.points import insert_new as insert_new
@@ -102,8 +102,9 @@ def record_sweep(
     """
     with writing(db) as connection:
         serialize(connection, f"source {report.source}")
-        if report.offers or report.rates:
-            make_all(connection, [to_s(report.finished_at)])  # before it writes: who makes a month waits for those that do
+        for kind, rows in ((OFFERS, report.offers), (RATES, report.rates)):
+            if rows:  # before anything is written: who makes a month waits for those that write
+                make_months(connection, kind.point.name, [to_s(report.finished_at)])
         if first is not None:
             first(connection)
         standing = standing_of(connection, report.source)

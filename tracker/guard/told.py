@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Select, bindparam, select
 
 from tracker.guard.context import Guard
 from tracker.guard.quarantine import PENDING, QUARANTINE, Sighting
-from tracker.latest import with_latest
+from tracker.latest import newest_first, with_latest
 from tracker.listing import DAY_S, UNSEEN, Kind, Row, gone_column
 from tracker.postgres import marked
 from tracker.rows import row_from
@@ -90,7 +90,9 @@ class Telling:
         oldest = at - self.guard.settings.reference_days * DAY_S
         named = {} if provider is None else {"provider": provider}
         query = _listed(self.kind, self.connection.dialect.name, bool(named))
-        for found in self.connection.execute(query, {"thing": thing, "at": at, **named}).mappings():
+        with newest_first(self.connection):
+            listed = self.connection.execute(query, {"thing": thing, "at": at, **named}).mappings().all()
+        for found in listed:
             source, last_seen = found["source"], found["last_seen"]
             if last_seen is None:
                 last_seen = max(found["point_at"], self._covered_at(source))
