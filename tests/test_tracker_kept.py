@@ -13,15 +13,17 @@ from typing import Any
 
 import pytest
 
+from engine.ladders import market
 from tracker import kept as kept_module
 from tracker.facts.values import Facts
-from tracker.kept import Kept, digest_of
+from tracker.kept import Fits, Kept, digest_of
 from tracker.paths import config_dir
 from tracker.questions import tracked
 from tracker.recompute import Sizer
 from tracker.world import load_facts, load_world
 
 CONFIG = config_dir()
+NONE: Fits = ({}, {})
 
 
 @pytest.fixture(scope="module")
@@ -30,18 +32,18 @@ def facts() -> Facts:
 
 
 @pytest.fixture(scope="module")
-def fits(facts: Facts) -> dict[Any, Any]:
-    """Those of every tracked question."""
+def fits(facts: Facts) -> Fits:
+    """Those of every tracked question, and what can win of them."""
     world = load_world(CONFIG, None, facts)
     sizer = Sizer(world)
     for question in tracked(world):
         for model in question.models:
-            sizer.fits(world.model(model), question.need, question.policy)
-    return sizer.known
+            sizer.ranked(world.model(model), market((), question.offers), question)
+    return sizer.known, sizer.compiled
 
 
 @pytest.fixture
-def folder(tmp_path: Path, facts: Facts, fits: dict[Any, Any]) -> Path:
+def folder(tmp_path: Path, facts: Facts, fits: Fits) -> Path:
     """A folder that an earlier start has left."""
     found = tmp_path / "data" / "kept"
     Kept(found, CONFIG, None).keep(facts, fits)
@@ -49,13 +51,14 @@ def folder(tmp_path: Path, facts: Facts, fits: dict[Any, Any]) -> Path:
     return found
 
 
-def test_what_is_kept_equals_what_is_worked_out(folder: Path, facts: Facts, fits: dict[Any, Any]) -> None:
+def test_what_is_kept_equals_what_is_worked_out(folder: Path, facts: Facts, fits: Fits) -> None:
     again = Kept(folder, CONFIG, None)
     found = again.facts()
     assert found == facts
     assert found is not facts
     assert again.fits() == fits
-    assert sum(len(found) for found in fits.values()) > 1000
+    assert sum(len(found) for found in fits[0].values()) > 1000
+    assert sum(len(ways) for found in fits[1].values() for ways in found.ways.values()) > 50
     assert [getattr(found.catalogue, f.name) for f in fields(found.catalogue)] == [
         getattr(facts.catalogue, f.name) for f in fields(facts.catalogue)
     ]
@@ -63,11 +66,11 @@ def test_what_is_kept_equals_what_is_worked_out(folder: Path, facts: Facts, fits
 
 def test_a_first_start_finds_nothing(tmp_path: Path) -> None:
     none = Kept(tmp_path / "never" / "made", CONFIG, None)
-    assert (none.facts(), none.fits()) == (None, {})
+    assert (none.facts(), none.fits()) == (None, NONE)
     assert not (tmp_path / "never").exists()
 
 
-def test_what_is_there_already_is_not_written_again(folder: Path, facts: Facts, fits: dict[Any, Any]) -> None:
+def test_what_is_there_already_is_not_written_again(folder: Path, facts: Facts, fits: Fits) -> None:
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     again = Kept(folder, CONFIG, None)
     again.facts(), again.fits()
@@ -83,14 +86,14 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["gpus.toml", "instances.csv", "models/kimi-k3.1-pro.toml", "throughput/{first}"])
-def test_a_changed_fact_is_not_answered_from_before(config: Path, tmp_path: Path, name: str, facts: Facts, fits: dict[Any, Any]) -> None:
+def test_a_changed_fact_is_not_answered_from_before(config: Path, tmp_path: Path, name: str, facts: Facts, fits: Fits) -> None:
     folder = tmp_path / "kept"
     Kept(folder, config, None).keep(facts, fits)
     assert Kept(folder, config, None).facts() is not None
     path = config / name.format(first=sorted(os.listdir(config / "throughput"))[0])
     path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     changed = Kept(folder, config, None)
-    assert (changed.facts(), changed.fits()) == (None, {})
+    assert (changed.facts(), changed.fits()) == (None, NONE)
 
 
 def test_a_model_of_the_users_own_counts_as_a_change(tmp_path: Path) -> None:
@@ -115,7 +118,7 @@ def test_other_code_reads_nothing_of_it(folder: Path, tmp_path: Path, monkeypatc
     assert Kept(folder, CONFIG, None).facts() is None
 
 
-def test_facts_that_change_while_they_are_read_are_not_kept(config: Path, tmp_path: Path, facts: Facts, fits: dict[Any, Any]) -> None:
+def test_facts_that_change_while_they_are_read_are_not_kept(config: Path, tmp_path: Path, facts: Facts, fits: Fits) -> None:
     kept = Kept(tmp_path / "kept", config, None)
     (config / "gpus.toml").write_text("", encoding="utf-8")
     kept.keep(facts, fits)
@@ -155,12 +158,12 @@ def test_nothing_is_called_that_a_file_names(folder: Path, tmp_path: Path) -> No
 def test_a_file_that_others_may_write_is_not_read(folder: Path, mode: int) -> None:
     (folder / "facts").chmod(mode)
     assert Kept(folder, CONFIG, None).facts() is None
-    assert Kept(folder, CONFIG, None).fits()
+    assert Kept(folder, CONFIG, None).fits() != NONE
 
 
 def test_nothing_is_read_from_a_folder_that_others_may_write(folder: Path) -> None:
     folder.chmod(0o770)
-    assert (Kept(folder, CONFIG, None).facts(), Kept(folder, CONFIG, None).fits()) == (None, {})
+    assert (Kept(folder, CONFIG, None).facts(), Kept(folder, CONFIG, None).fits()) == (None, NONE)
 
 
 def test_a_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
@@ -174,6 +177,6 @@ def test_another_accounts_file_is_not_read(folder: Path, monkeypatch: pytest.Mon
     assert Kept(folder, CONFIG, None).facts() is None
 
 
-def test_a_folder_that_cannot_be_made_is_nobodys_trouble(tmp_path: Path, facts: Facts, fits: dict[Any, Any]) -> None:
+def test_a_folder_that_cannot_be_made_is_nobodys_trouble(tmp_path: Path, facts: Facts, fits: Fits) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     Kept(tmp_path / "file" / "kept", CONFIG, None).keep(facts, fits)

@@ -13,8 +13,8 @@ import pytest
 from databases import new_book, opened
 from guarded import SOURCES, T0, offer, rate
 from sqlalchemy import Engine, event, select
-from sqlmodel import SQLModel
 
+from tracker import schema
 from tracker.clock import mend_future
 from tracker.database import reading, writing
 from tracker.exchange import exchange_of
@@ -106,7 +106,7 @@ def keep(db: Engine, report: SweepReport, guard: Guard | None, remembered: Remem
 
 def contents(db: Engine) -> dict[str, list[tuple[Any, ...]]]:
     with reading(db) as connection:
-        tables = [SQLModel.metadata.tables[name] for name in TABLES]
+        tables = [schema.TABLES[name] for name in TABLES]
         return {table.name: [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key))] for table in tables}
 
 

@@ -13,14 +13,13 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import CTE, ColumnElement, Connection, FromClause, func, select, union
-from sqlmodel import SQLModel
 
 from tracker.latest import newest_first, with_latest
 from tracker.listing import ENDED_MS, GOOD, OFFERS, RATES, SWEEP, Kind, gone_column, unseen_at
 from tracker.rows import from_s, to_s
+from tracker.schema import TABLES
 
-_TABLES = SQLModel.metadata.tables
-BACKDATED, REWORDED = _TABLES["backdated"], _TABLES["reworded"]
+BACKDATED, REWORDED = TABLES["backdated"], TABLES["reworded"]
 FIELDS = {kind.name: tuple(field.name for field in fields(kind.row)) for kind in (OFFERS, RATES)}
 IMPORTED = "book:"  # sources of imported rows: the origin follows the colon
 

@@ -16,7 +16,6 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Engine, RowMapping, delete, exists, func, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
-from sqlmodel import SQLModel
 
 from scrapers.contract import Page
 from scrapers.redact import redact, redact_bytes
@@ -27,6 +26,7 @@ from tracker.faults import fault_line
 from tracker.listing import ENDED_MS, SWEEP
 from tracker.postgres import serialize
 from tracker.rows import from_s, to_ms, to_s
+from tracker.schema import TABLES
 from tracker.store import SweepReport
 
 if sys.version_info >= (3, 14):
@@ -36,8 +36,7 @@ else:
 
 log = logging.getLogger("breakeven.bodies")
 
-_TABLES = SQLModel.metadata.tables
-BODY, KEPT_SWEEP, KEPT_PAGE = _TABLES["body"], _TABLES["kept_sweep"], _TABLES["kept_page"]
+BODY, KEPT_SWEEP, KEPT_PAGE = TABLES["body"], TABLES["kept_sweep"], TABLES["kept_page"]
 LEVEL = 9  # 8.2 times smaller at 100 MB a second on 10 MB of real answers; 3 gives 7.1 times, 15 8.5 times at 6 MB a second
 HEADERS = ("content-type", "date", "etag", "last-modified", "link", "x-total-count")
 

@@ -22,7 +22,7 @@ from tracker.errors import BreakevenError, did_you_mean
 from tracker.facts.values import Catalogue
 from tracker.resolve import MAX_GPUS, MAX_NAME, MAX_TERM_MONTHS, clean
 from tracker.rows import OfferRow, RateRow, scaled, to_s
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.schema import RATE_SCALE, RENT_SCALE
 
 OFFER_COLUMNS = (
     "provider", "sku", "region", "gpu", "gpu_count", "max_gpu_count", "tier", "term_months", "trust", "availability", "price_kind",

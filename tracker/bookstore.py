@@ -30,7 +30,7 @@ from tracker.months import make_months
 from tracker.points import add_dimensions, insert_new
 from tracker.postgres import serialize
 from tracker.rows import OfferRow, RateRow, columns, from_s, identity, row_from, to_ms, to_s, unscaled
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.schema import RATE_SCALE, RENT_SCALE
 
 LINES_AT_ONCE = 20_000  # of an export, held in memory
 

@@ -12,16 +12,14 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, delete, func, or_, select, update
-from sqlmodel import SQLModel
 
 from engine.units import SECONDS_PER_HOUR
-from tracker.derived_tables import Decision as Decision  # registers the table
 from tracker.listing import ACCEPTED, OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
 from tracker.months import make_all
 from tracker.newest import SKEW, newest_at
 from tracker.postgres import serialize
+from tracker.schema import TABLES
 
-_TABLES = SQLModel.metadata.tables
 STEP_S = 5.0  # less is a clock being trimmed
 
 
@@ -58,7 +56,7 @@ def mend_future(connection: Connection, now: int, after_sweep: int) -> int:
     Their prices are right and only their times are not: left there, they would hide every price seen from now on. What was decided
     of them is forgotten, since the next recompute decides it at its own time.
     """
-    decision = _TABLES["decision"]
+    decision = TABLES["decision"]
     connection.execute(delete(decision).where(decision.c.sweep > after_sweep, decision.c.at > now))
     since = SWEEP.c.id > after_sweep, SWEEP.c.at > now
     sources = connection.scalars(select(SWEEP.c.source).where(*since).distinct().order_by(SWEEP.c.source)).all()
@@ -80,7 +78,7 @@ def mend_future(connection: Connection, now: int, after_sweep: int) -> int:
 
 def _accepted(connection: Connection, source: str, after: int) -> list[int]:
     """Moments after that one at which a person had a price of the source listed."""
-    unseen = _TABLES["unseen"]
+    unseen = TABLES["unseen"]
     found: list[int] = []
     for kind, dimension in (("offer", OFFER), ("rate", RATE)):
         mine = select(dimension.c.id).where(dimension.c.source == source)
@@ -94,13 +92,13 @@ def _moments(source: str) -> Iterator[tuple[Table, str, ColumnElement[bool]]]:
     offers, rates = (select(dimension.c.id).where(dimension.c.source == source) for dimension in (OFFER, RATE))
     yield OFFER_POINT, "at", OFFER_POINT.c.offer_id.in_(offers)
     yield RATE_POINT, "at", RATE_POINT.c.rate_id.in_(rates)
-    statistic, unseen, quarantine = _TABLES["statistic"], _TABLES["unseen"], _TABLES["quarantine"]
+    statistic, unseen, quarantine = TABLES["statistic"], TABLES["unseen"], TABLES["quarantine"]
     yield statistic, "at", statistic.c.offer_id.in_(offers)
     target: Any = or_(
         and_(unseen.c.kind == "offer", unseen.c.target.in_(offers)), and_(unseen.c.kind == "rate", unseen.c.target.in_(rates))
     )
     yield from ((unseen, column, target) for column in ("since", "until", "last_seen"))
-    reworded, fx = _TABLES["reworded"], _TABLES["fx"]
+    reworded, fx = TABLES["reworded"], TABLES["fx"]
     yield (
         reworded,
         "until",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import LargeBinary
+from sqlalchemy import DateTime, Interval, LargeBinary
 from sqlalchemy.types import TypeDecorator
 
 
@@ -26,3 +27,26 @@ class Hex(TypeDecorator[str]):
     def process_result_value(self, value: bytes | None, dialect: Any) -> str | None:
         """From the database."""
         return None if value is None else bytes(value).hex()
+
+
+class Moment(TypeDecorator[datetime]):
+    """An aware time, in UTC here; SQLite keeps it without its zone."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def coerce_compared_value(self, op: Any, value: Any) -> Any:
+        """A span of time that is added stays a span."""
+        return Interval() if isinstance(value, timedelta) else self
+
+    def process_bind_param(self, value: datetime | None, dialect: Any) -> datetime | None:
+        """To the database; ValueError for a time without a zone."""
+        if value is not None and value.tzinfo is None:
+            raise ValueError(f"{value} has no zone")
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Any) -> datetime | None:
+        """From the database."""
+        if value is None:
+            return None
+        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)

@@ -10,15 +10,13 @@ from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, Select, select, tuple_
-from sqlmodel import SQLModel
 
 from tracker.config import Source
-from tracker.derived_tables import Decision as Decision  # registers the table
 from tracker.lapses import Row, lapsed
 from tracker.rows import from_s, to_s, unscaled
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.schema import RATE_SCALE, RENT_SCALE, TABLES
 
-DECISION = SQLModel.metadata.tables["decision"]
+DECISION = TABLES["decision"]
 SCALES = {
     "native_per_hour": RENT_SCALE, "offer_usd_per_hour": RENT_SCALE, "usd_per_hour": RENT_SCALE, "api_usd_per_mtok": RATE_SCALE,
     "api_usd_per_month": RENT_SCALE, "break_even_tokens": 1, "break_even_utilization": RATE_SCALE, "self_host_usd_per_month": RENT_SCALE,

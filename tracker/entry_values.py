@@ -15,7 +15,7 @@ from tracker.entries import Entries, Listed, Reading, Value
 from tracker.exchange import Exchange
 from tracker.row_fields import CURRENCY, PRICE
 from tracker.rows import EPOCH, RateRow, from_s, to_s, unscaled
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.schema import RATE_SCALE, RENT_SCALE
 
 ONE = Decimal(1)
 

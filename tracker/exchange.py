@@ -15,14 +15,13 @@ from importlib.resources import files
 
 from sqlalchemy import Connection, and_, func, select
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlmodel import SQLModel
 
 from scrapers.contract import FxQuote
 from tracker.asof import Moment
 from tracker.rows import scaled, to_s, unscaled
-from tracker.tables import FX_SCALE
+from tracker.schema import FX_SCALE, TABLES
 
-FX = SQLModel.metadata.tables["fx"]
+FX = TABLES["fx"]
 BASE = "EUR"
 CURRENCY = re.compile(r"[A-Z]{3}")
 SMALLEST_RATE = Decimal(1) / FX_SCALE  # below, the table would keep 0

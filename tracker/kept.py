@@ -13,7 +13,7 @@ import pickle
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from tracker.facts.values import Facts
 
 Value = TypeVar("Value")
+Fits = tuple[dict[Any, Any], dict[Any, Any]]  # as a Sizer has them
 
 HERE = Path(__file__).resolve().parent
 CODE = ("engine", "tracker/facts", "tracker/kept.py", "tracker/config.py")  # what facts and fits are worked out by
@@ -46,15 +47,16 @@ class Kept:
         self._had["facts"] = found = self._take("facts", Facts)
         return found
 
-    def fits(self) -> dict[Any, Any]:
-        """Fits by question; empty where none are kept."""
-        self._had["fits"] = found = self._take("fits", dict) or {}
-        return dict(found)
+    def fits(self) -> Fits:
+        """Fits by question, and what can win of them; empty where none are kept."""
+        self._had["fits"] = known, compiled = self._take("fits", tuple) or ({}, {})
+        return dict(known), dict(compiled)
 
-    def keep(self, facts: Facts, fits: Mapping[Any, Any]) -> None:
+    def keep(self, facts: Facts, fits: Fits) -> None:
         """Keep them for the next start; where the files have changed since they were read, nothing."""
         new: dict[str, Any] = {"facts": facts} if self._had.get("facts") is None else {}
-        new |= {"fits": dict(fits)} if self._had.get("fits", {}).keys() != fits.keys() else {}
+        fits = (dict(fits[0]), dict(fits[1]))  # somebody may be asking for more
+        new |= {"fits": fits} if [part.keys() for part in self._had.get("fits", ())] != [part.keys() for part in fits] else {}
         if new and digest_of(*self._made_of) == self._key:
             with suppress(OSError):
                 self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -15,16 +15,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Engine, RowMapping, func, select, update
-from sqlmodel import SQLModel
 
 from tracker.database import writing
 from tracker.errors import BreakevenError
 from tracker.listen import announce
 from tracker.newest import SKEW as SKEW
+from tracker.schema import TABLES
 from tracker.store import insert_new
-from tracker.tables import SourceLease as SourceLease  # registers the table
 
-LEASE, DELIVERY = SQLModel.metadata.tables["source_lease"], SQLModel.metadata.tables["alert_delivery"]
+LEASE, DELIVERY = TABLES["source_lease"], TABLES["alert_delivery"]
 CONTENDED_S = 1.0  # until the next look at a row that another process has locked: its transaction is short
 LONGEST_S = 900.0  # no lease is renewed beyond: a sweep has a deadline, so what lasts longer hangs
 

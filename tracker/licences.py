@@ -6,13 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Select, func, insert, select, update
-from sqlmodel import SQLModel
 
 from scrapers.contract import Licence
 from tracker.rows import to_s
-from tracker.tables import SourceLicence as SourceLicence  # registers the table
+from tracker.schema import TABLES
 
-TABLE = SQLModel.metadata.tables["source_licence"]
+TABLE = TABLES["source_licence"]
 STATED = ("name", "url", "publisher", "terms")
 
 

@@ -10,18 +10,16 @@ from operator import attrgetter, ne
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, Table, bindparam, func, select
-from sqlmodel import SQLModel
 
 from engine.rates import TOKEN_KINDS
 from tracker.latest import newest_first, with_latest
 from tracker.postgres import marked
 from tracker.rows import OfferRow, RateRow, states
-from tracker.tables import Sweep as Sweep  # registers the tables
+from tracker.schema import TABLES
 
-_TABLES = SQLModel.metadata.tables
-SWEEP, UNSEEN = _TABLES["sweep"], _TABLES["unseen"]
-OFFER, OFFER_POINT, STATISTIC = _TABLES["offer"], _TABLES["offer_point"], _TABLES["statistic"]
-RATE, RATE_POINT = _TABLES["rate"], _TABLES["rate_point"]
+SWEEP, UNSEEN = TABLES["sweep"], TABLES["unseen"]
+OFFER, OFFER_POINT, STATISTIC = TABLES["offer"], TABLES["offer_point"], TABLES["statistic"]
+RATE, RATE_POINT = TABLES["rate"], TABLES["rate_point"]
 ENDED_MS = (SWEEP.c.at * 1000 + SWEEP.c.lag_ms).label("ended_ms")  # when a sweep ended and was recorded
 GOOD = ("ok", "unchanged")
 DAY_S = 86_400

@@ -31,7 +31,7 @@ from tracker.row_fields import (
     TIER,
     TRUST,
 )
-from tracker.tables import RENT_SCALE
+from tracker.schema import RENT_SCALE
 
 Shape = tuple[Any, ...]
 

@@ -44,8 +44,8 @@ class Sizer:
 
     world: World
     known: dict[tuple[str, Need, FitPolicy], tuple[Fit, ...]] = field(default_factory=dict)
+    compiled: dict[tuple[str, Need, FitPolicy, SetupPolicy], Compiled] = field(default_factory=dict)
     _served: dict[tuple[Fit, str, date], Served] = field(default_factory=dict)
-    _compiled: dict[tuple[str, Need, FitPolicy, SetupPolicy], Compiled] = field(default_factory=dict)
 
     def fits(self, model: ModelSpec, need: Need, policy: FitPolicy) -> tuple[Fit, ...]:
         """Fits and near misses of a model over all GPUs and formats."""
@@ -60,9 +60,9 @@ class Sizer:
         fits, formats = self.fits(model, question.need, question.policy), self.world.catalogue.formats
         policy = SetupPolicy(offers=question.offers)
         key = (model.id, question.need, question.policy, policy)
-        if key not in self._compiled:
-            self._compiled[key] = compile_ways(model, fits, formats, policy)
-        return Leading(self._compiled[key], model, fits, split, formats, policy)
+        if key not in self.compiled:
+            self.compiled[key] = compile_ways(model, fits, formats, policy)
+        return Leading(self.compiled[key], model, fits, split, formats, policy)
 
     def served(self, setup: Setup, fits: tuple[Fit, ...], workload: Workload, on: date) -> Served:
         """What the setup serves of a workload a month: stated, else measured, else estimated. All GPUs that are paid for work."""

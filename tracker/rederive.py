@@ -14,7 +14,6 @@ from time import monotonic
 from typing import Any
 
 from sqlalchemy import Connection, Engine, select
-from sqlmodel import SQLModel
 
 from engine.offers import AVAILABILITIES
 from engine.rates import TOKEN_KINDS
@@ -30,12 +29,12 @@ from tracker.latest import newest_first, with_latest
 from tracker.listing import OFFERS, RATES, UNSEEN, Kind, Row, gone_column
 from tracker.resolve import clean
 from tracker.rows import TICK, OfferRow, from_s, identity, row_from, to_s, unscaled, values
+from tracker.schema import FX_SCALE, RATE_SCALE, RENT_SCALE, TABLES
 from tracker.scrapers import scraper_module
 from tracker.store import SweepReport
-from tracker.tables import FX_SCALE, RATE_SCALE, RENT_SCALE
 from tracker.world import World
 
-QUARANTINE = SQLModel.metadata.tables["quarantine"]
+QUARANTINE = TABLES["quarantine"]
 # what a fault in a parser looks like: it makes one sweep unreadable and hides no other
 TRIPPED = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 Values = Mapping[str, Any]

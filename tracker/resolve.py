@@ -17,7 +17,7 @@ from engine.units import HOURS_PER_MONTH, MINUTES_PER_HOUR, MTOK, SECONDS_PER_HO
 from scrapers.contract import GpuQuote, TokenQuote
 from tracker.facts.values import Catalogue
 from tracker.rows import OfferRow, RateRow, scaled, to_s
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.schema import RATE_SCALE, RENT_SCALE
 
 # hours in one period, as a fraction's numerator and denominator, so that nothing is rounded before the last step
 _PERIODS = {"hour": (1, 1), "minute": (MINUTES_PER_HOUR, 1), "second": (SECONDS_PER_HOUR, 1), "month": (1, HOURS_PER_MONTH)}

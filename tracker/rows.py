@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 from engine.offers import AVAILABILITIES
 from engine.rates import TOKEN_KINDS, TokenPrices
-from tracker.tables import MAX_SCALED, RATE_SCALE, RENT_SCALE
+from tracker.schema import MAX_SCALED, RATE_SCALE, RENT_SCALE
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TICK = timedelta(seconds=1)  # the smallest step of stored time

@@ -14,7 +14,6 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Engine, RowMapping, select
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlmodel import SQLModel
 
 from scrapers.contract import FxQuote, Licence
 from scrapers.http import StoredPage
@@ -41,10 +40,10 @@ from tracker.points import insert_new as insert_new
 from tracker.postgres import serialize
 from tracker.remembered import Listings, Remembered
 from tracker.rows import OfferRow, RateRow, identified, to_ms, to_s
+from tracker.schema import TABLES
 from tracker.standing import Standing, standing_of
 
-_TABLES = SQLModel.metadata.tables
-PAGE, UNMAPPED = _TABLES["page"], _TABLES["unmapped"]
+PAGE, UNMAPPED = TABLES["page"], TABLES["unmapped"]
 MISSES = GuardSettings().misses  # where nobody judges
 
 

@@ -4,6 +4,8 @@ Money is kept as scaled integers (exact on SQLite and PostgreSQL): rents in 1e-9
 prices in 1e-12 of it per Mtok. ``at`` is the moment of observation in whole seconds since 1970, UTC, so that points stay
 small (4 bytes in SQLite until 2038, no fault after it); what is asked about is cut to its second too. Every other time is an
 aware UTC datetime. ``valid_to`` and ``last_seen`` are derived, never written each sweep.
+
+This is what migrations are made from. The program reads and writes by ``tracker.schema``, which names the same columns.
 """
 
 from __future__ import annotations
@@ -14,11 +16,10 @@ from sqlalchemy import BigInteger, Column, Index, LargeBinary, SmallInteger, Tex
 from sqlmodel import Field, SQLModel
 
 from tracker.column_types import Hex
-
-RENT_SCALE = 10**9
-RATE_SCALE = 10**12
-FX_SCALE = 10**9
-MAX_SCALED = 2**63 - 1
+from tracker.schema import FX_SCALE as FX_SCALE
+from tracker.schema import MAX_SCALED as MAX_SCALED
+from tracker.schema import RATE_SCALE as RATE_SCALE
+from tracker.schema import RENT_SCALE as RENT_SCALE
 
 
 class Sweep(SQLModel, table=True):

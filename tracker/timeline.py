@@ -23,7 +23,7 @@ from tracker.errors import BreakevenError
 from tracker.exchange import load_exchange
 from tracker.listing import OFFERS, RATES, Kind, gone_column
 from tracker.rows import MAX_DIGITS, TICK, from_s, to_s, unscaled
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.schema import RATE_SCALE, RENT_SCALE
 
 RANKED = OfferPolicy(tiers=TIERS)
 MAX_ID = 2**31 - 1  # of a row, on PostgreSQL

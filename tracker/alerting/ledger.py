@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, update
-from sqlmodel import SQLModel
 
 from tracker.alerting.hours import day_start, hold_until
 from tracker.alerting.message import Alarm, digest, message_id
@@ -18,10 +17,10 @@ from tracker.pictures.drawing import can_draw
 from tracker.pictures.subjects import READ
 from tracker.plain import plain
 from tracker.points import insert_new
+from tracker.schema import TABLES
 from tracker.world import World
 
-_TABLES = SQLModel.metadata.tables
-ALERT, DELIVERY, SILENCE = _TABLES["alert"], _TABLES["alert_delivery"], _TABLES["alert_silence"]
+ALERT, DELIVERY, SILENCE = TABLES["alert"], TABLES["alert_delivery"], TABLES["alert_silence"]
 Ways = Mapping[str, Sequence[str]]  # of each route that is on, the names its deliveries are kept under
 STORED, DELIVERED, FAILED = "stored", "delivered", "failed"
 TEST = "test"  # kind of a message that only tries a route

@@ -11,6 +11,7 @@ from typing import Self
 from sqlalchemy import Engine, func, select
 from sqlmodel import SQLModel
 
+from tracker import tables as tables  # registers them
 from tracker.alerting.hearing import Heard
 from tracker.alerting.ledger import ALERT, DELIVERY, SILENCE, Ways, release
 from tracker.alerting.look import look
@@ -43,7 +44,9 @@ class Rehearsal:
 
     def __enter__(self) -> Self:
         with writing(self.db) as connection:
-            SQLModel.metadata.create_all(connection, tables=[ALERT, DELIVERY, SILENCE, STATE])
+            SQLModel.metadata.create_all(
+                connection, tables=[SQLModel.metadata.tables[table.name] for table in (ALERT, DELIVERY, SILENCE, STATE)]
+            )
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

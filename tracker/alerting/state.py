@@ -10,13 +10,13 @@ from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
-from sqlmodel import SQLModel
 
 from tracker.alerting.judge import State
 from tracker.leases import SKEW
 from tracker.plain import plain
+from tracker.schema import TABLES
 
-STATE = SQLModel.metadata.tables["alert_state"]
+STATE = TABLES["alert_state"]
 TIMES = ("since", "counted", "told_at", "told_earlier", "news_at", "faded")
 PRICES = ("prices", "told_from")
 LOOK = ("", "")  # the row of the last look

@@ -17,7 +17,7 @@ from tracker.bookstore import runs_of
 from tracker.exchange import Exchange, load_exchange
 from tracker.listing import OFFERS, RATES, Kind, gone_column
 from tracker.rows import OfferRow, RateRow, from_s, to_s, unscaled
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.schema import RATE_SCALE, RENT_SCALE
 
 Row = dict[str, Any]
 Type = Literal["text", "whole", "flag", "time", "rent", "rate", "usd"]  # rent: 9 decimals, rate and usd: 12

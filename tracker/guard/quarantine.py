@@ -9,14 +9,13 @@ from datetime import datetime
 from decimal import Decimal
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
-from sqlmodel import SQLModel
 
 from tracker.guard.doubts import HAND, SOURCE, Doubt, close
 from tracker.listing import Kind, Prices, Row, prices_of
 from tracker.rows import OfferRow, from_s, unscaled
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.schema import RATE_SCALE, RENT_SCALE, TABLES
 
-QUARANTINE = SQLModel.metadata.tables["quarantine"]
+QUARANTINE = TABLES["quarantine"]
 PENDING, CONFIRMED, ACCEPTED, REJECTED, WITHDRAWN = "pending", "confirmed", "accepted", "rejected", "withdrawn"
 SWEEP_KIND = "sweep"
 CONFLICT = "same offer at two prices"

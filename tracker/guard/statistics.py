@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 
 from sqlalchemy import Connection, func, insert, select
-from sqlmodel import SQLModel
 
 from engine.offers import AVAILABILITIES
 from tracker.guard.settings import MarketSettings
 from tracker.rows import OfferRow, identity
+from tracker.schema import TABLES
 
-STATISTIC, OFFER = SQLModel.metadata.tables["statistic"], SQLModel.metadata.tables["offer"]
+STATISTIC, OFFER = TABLES["statistic"], TABLES["offer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

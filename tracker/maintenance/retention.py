@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, delete, exists, func, insert, or_, select, update
-from sqlmodel import SQLModel
 
 from tracker.asof import IMPORTED, REWORDED
 from tracker.config import Settings
@@ -22,9 +21,10 @@ from tracker.months import drop_empty
 from tracker.postgres import serialize
 from tracker.rollup.run import PRUNED, roll_up
 from tracker.rows import to_s
+from tracker.schema import TABLES
 from tracker.world import World
 
-STATE = SQLModel.metadata.tables["rollup_state"]
+STATE = TABLES["rollup_state"]
 Part = tuple[Table, ColumnElement[bool]]  # rows of a table that go
 
 

@@ -31,7 +31,7 @@ from tracker.row_fields import (
     TIER,
     TRUST,
 )
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.schema import RATE_SCALE, RENT_SCALE
 
 Figure = tuple[str, tuple[str, ...], float]
 

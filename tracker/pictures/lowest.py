@@ -19,7 +19,7 @@ from tracker.pictures.chart import Step, joined
 from tracker.precedence import place_of, rank_of
 from tracker.rollup.spans import Span, merged, without
 from tracker.rows import from_s, unscaled
-from tracker.tables import RENT_SCALE
+from tracker.schema import RENT_SCALE
 from tracker.world import World
 
 FIRM = ("list", "ask")

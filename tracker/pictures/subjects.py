@@ -18,7 +18,7 @@ from tracker.pictures.chart import Chart, Line, Panel, Step, joined
 from tracker.pictures.lowest import lowest_of, stepped
 from tracker.rollup.spans import within, without
 from tracker.rows import unscaled
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.schema import RATE_SCALE, RENT_SCALE
 from tracker.world import World
 
 MOST, LEAST = timedelta(days=30), timedelta(days=14)  # of time that is shown: as much as is known

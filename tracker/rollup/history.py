@@ -13,7 +13,7 @@ from tracker.errors import UnknownName, did_you_mean
 from tracker.rollup.offers import COUNTS
 from tracker.rollup.read import market_days
 from tracker.rows import scaled, unscaled
-from tracker.tables import RENT_SCALE
+from tracker.schema import RENT_SCALE
 from tracker.timeline import RangeError
 from tracker.world import World
 

@@ -13,16 +13,14 @@ from threading import Event
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, case, collate, delete, func, insert, select, update
-from sqlmodel import SQLModel
 
 from tracker.asof import IMPORTED
 from tracker.database import reading, writing
-from tracker.derived_tables import RollupDay as RollupDay  # registers the tables
 from tracker.postgres import serialize
+from tracker.schema import TABLES
 
-_TABLES = SQLModel.metadata.tables
 GROUP, DAY, MARKET, LEAST, STATE = (
-    _TABLES[name] for name in ("rollup_group", "rollup_day", "rollup_market", "rollup_least", "rollup_state")
+    TABLES[name] for name in ("rollup_group", "rollup_day", "rollup_market", "rollup_least", "rollup_state")
 )
 ALL = "all providers"  # its state; no source has a name with a space
 CHUNK_DAYS = 31  # worked out in one transaction

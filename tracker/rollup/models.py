@@ -14,7 +14,7 @@ from tracker.config import Source
 from tracker.decided import DECISION, Decided, Subject, course
 from tracker.rollup.spans import DAY_S, by_day, lower_median
 from tracker.rows import from_s, scaled, to_s
-from tracker.tables import RENT_SCALE
+from tracker.schema import RENT_SCALE
 
 WINNER = ("provider", "sku", "region", "tier", "gpu", "gpu_count", "weight_format")
 

@@ -14,7 +14,7 @@ from tracker.asof import IMPORTED
 from tracker.exchange import Exchange, load_range
 from tracker.rollup.market import ALL, DAY, GROUP, LEAST, MARKET, STATE, Precedence, digest
 from tracker.rows import unscaled
-from tracker.tables import RENT_SCALE
+from tracker.schema import RENT_SCALE
 
 FIRST_DAY = date(1970, 1, 1)
 EPOCH_DAY = FIRST_DAY.toordinal()

@@ -16,13 +16,11 @@ from threading import Event
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, and_, delete, func, insert, select, update
-from sqlmodel import SQLModel
 
 from tracker.book import IMPORTED
 from tracker.config import Source, whole_s
 from tracker.database import reading, writing
 from tracker.decided import Subject, subjects
-from tracker.derived_tables import RollupDay as RollupDay  # registers the tables
 from tracker.listing import OFFER, OFFER_POINT, SWEEP
 from tracker.points import insert_new
 from tracker.postgres import serialize
@@ -31,9 +29,9 @@ from tracker.rollup.models import first_decision, model_days
 from tracker.rollup.offers import Figures, Group, source_days
 from tracker.rollup.spans import DAY_S
 from tracker.rows import to_s
+from tracker.schema import TABLES
 
-_TABLES = SQLModel.metadata.tables
-GROUP, DAY, MODEL, STATE = (_TABLES[name] for name in ("rollup_group", "rollup_day", "rollup_model", "rollup_state"))
+GROUP, DAY, MODEL, STATE = (TABLES[name] for name in ("rollup_group", "rollup_day", "rollup_model", "rollup_state"))
 MODELS = ""  # the state of the models' rollups
 PRUNED = "pruned"  # no source: how far points were taken away
 SPAN_DAYS = 7  # worked out at once: what is held in memory
