@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -82,7 +83,24 @@ def test_a_second_rendering_tells_the_new_number_and_forgets_what_is_gone() -> N
     renderer.lines([family])
     ((_, lines),) = renderer.lines([replace(family, samples=[(("y",), 3.0)])])
     assert lines == 'a{b="y"} 3.0\n'
-    assert [len(series) for series in renderer._series.values()] == [1]
+
+
+def test_series_that_are_gone_are_not_remembered_for_ever() -> None:
+    renderer, family = Renderer(), Family(name="a", text="", kind="gauge", labels=("b",), samples=[])
+    for number in range(1000):
+        ((_, lines),) = renderer.lines([replace(family, samples=[((str(number),), 1.0)])])
+        assert lines == f'a{{b="{number}"}} 1.0\n'
+    (written,) = renderer._written.values()
+    assert (len(written.lines), len(written.heads) < 200) == (1, True)
+
+
+def test_a_sample_that_is_kept_is_written_as_before_and_an_equal_one_as_it_is() -> None:
+    renderer, family = Renderer(), Family(name="a", text="", kind="gauge", labels=("b",), samples=[])
+    kept: list[Any] = [(("x",), 1.5), (("y",), 0.0)]
+    for samples in (kept, [kept[0], (("y",), -0.0)], [(("y",), 2), kept[0]], kept[::-1]):
+        ((_, lines),) = renderer.lines([replace(family, samples=samples)])
+        ((_, anew),) = Renderer().lines([replace(family, samples=samples)])
+        assert lines == anew
 
 
 def test_a_sample_has_a_value_for_every_label() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
+from tracker.book import Book
 from tracker.database import reading as transaction
 from tracker.entries import Entries, Listed, Reading, Value
 from tracker.newest import newest_sweep, reading_moment
@@ -15,11 +17,14 @@ from tracker.rows import whole
 from tracker.snapshot import Snapshot, SourceHealth
 from tracker.world import World
 
+Read = Callable[[Connection, datetime], Book]
 
-def latest(db: Engine, world: World, sizer: Sizer, now: datetime) -> tuple[int, Snapshot]:
-    """Number of the newest sweep, and the answers from the book with it."""
+
+def latest(db: Engine, world: World, sizer: Sizer, now: datetime, read: Read | None = None) -> tuple[int, Snapshot]:
+    """Number of the newest sweep, and the answers from the book with it: from the one that ``read`` keeps, where it is given."""
     with transaction(db) as connection:
-        return newest_sweep(connection), snapshot_of(connection, world, sizer, reading_moment(connection, now))
+        at = reading_moment(connection, now)
+        return newest_sweep(connection), snapshot_of(connection, world, sizer, at, None if read is None else read(connection, at))
 
 
 def aged(snapshot: Snapshot, world: World, sizer: Sizer, now: datetime) -> Snapshot:

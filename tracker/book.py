@@ -40,6 +40,8 @@ from tracker.row_fields import (
 )  # fmt: skip
 from tracker.rows import to_s
 
+ALWAYS = {(None, None)}  # from and to of what holds at any time
+
 Only = Mapping[str, Collection[str]]  # column -> the values that are wanted
 
 _same = itemgetter(SOURCE, PROVIDER, SKU, REGION, GPU, GPU_COUNT, TIER, TERM_MONTHS, TRUST)
@@ -60,11 +62,14 @@ class Book:
     @property
     def rates(self) -> Entries[TokenRate]:
         """Token rates in force at ``at``."""
+        if self.price_lists.every(RATE_FROM, RATE_TO) <= ALWAYS:
+            return self.price_lists
         return self._in_force(self.price_lists.rows)
 
     def rates_of(self, model: str) -> Entries[TokenRate]:
         """Token rates of a model in force at ``at``."""
-        return self._in_force(row for row in self.price_lists.rows if row[MODEL] == model)
+        found = self.price_lists.by(MODEL).get(model)
+        return self._in_force(() if found is None else found.rows)
 
     def _in_force(self, rows: Iterable[Row]) -> Entries[TokenRate]:
         at, given = to_s(self.at), self.price_lists.reading.given
@@ -84,13 +89,19 @@ def _in_force(row: Row, at: int) -> bool:
 def read_book(connection: Connection, at: datetime, sources: Mapping[str, Source], known: datetime | None = None) -> Book:
     """The book at ``at``: only what was observed by then, and known then; or known by ``known``, to look back with hindsight."""
     moment = as_known(connection, at) if known is None else Moment(at=at, known=known)
-    exchange = load_exchange(connection, moment)
+    offers, rates = rows_at(connection, OFFERS, moment), rows_at(connection, RATES, moment)
+    return book_of(offers, rates, moment, sources, load_exchange(connection, moment))
+
+
+def book_of(offers: Rows, rates: Rows, moment: Moment, sources: Mapping[str, Source], exchange: Exchange) -> Book:
+    """The book of all rows of a moment."""
     unpriced: dict[str, int] = {}
+    told = _told_offers(offers, moment, sources, exchange, unpriced)
     return Book(
-        at=at,
+        at=moment.at,
         known=moment.known,
-        offers=read_offers(connection, moment, sources, exchange, unpriced=unpriced),
-        price_lists=read_rates(connection, moment, sources, exchange, unpriced=unpriced),
+        offers=Entries(_give_way(told.rows, _provider), told.reading) if _any_imported(told) else told,
+        price_lists=_told_rates(rates, moment, sources, exchange, unpriced),
         exchange=exchange,
         unpriced=unpriced,
     )
@@ -102,21 +113,18 @@ def read_offers(
     sources: Mapping[str, Source],
     exchange: Exchange,
     only: Only | None = None,
-    unpriced: dict[str, int] | None = None,
 ) -> Entries[GpuOffer]:
     """Offers in force; imported ones only of providers that no live source lists, also where ``only`` some are wanted."""
-    found = rows_at(connection, OFFERS, moment, only)
-    reading = _reading(found, moment, sources, exchange, listed_offer)
-    told = _in_force_offers(_priced(Entries(found.told, reading), CURRENCY, unpriced), to_s(moment.at))
+    told = _told_offers(rows_at(connection, OFFERS, moment, only), moment, sources, exchange, {})
     rows = told.rows
     imported = {row[PROVIDER] for row in rows if row[SOURCE].startswith(IMPORTED)} if _any_imported(told) else None
     if not imported:
         return told
     if only is None or "provider" in only:
-        return Entries(_give_way(rows, _provider), reading)
+        return Entries(_give_way(rows, _provider), told.reading)
     theirs = read_offers(connection, moment, sources, exchange, {"provider": imported})
     stay = {row[PROVIDER] for row in theirs.rows if row[SOURCE].startswith(IMPORTED)}
-    return Entries([row for row in rows if not row[SOURCE].startswith(IMPORTED) or row[PROVIDER] in stay], reading)
+    return Entries([row for row in rows if not row[SOURCE].startswith(IMPORTED) or row[PROVIDER] in stay], told.reading)
 
 
 def read_rates(
@@ -125,13 +133,23 @@ def read_rates(
     sources: Mapping[str, Source],
     exchange: Exchange,
     only: Only | None = None,
-    unpriced: dict[str, int] | None = None,
 ) -> Entries[TokenRate]:
     """Price lists with past and announced entries; imported ones only where no live source lists the provider and model."""
-    found = rows_at(connection, RATES, moment, only)
-    reading = _reading(found, moment, sources, exchange, listed_rate)
-    told = _priced(Entries(found.told, reading), RATE_CURRENCY, unpriced)
-    return Entries(_give_way(told.rows, _sold), reading) if _any_imported(told) else told
+    return _told_rates(rows_at(connection, RATES, moment, only), moment, sources, exchange, {})
+
+
+def _told_offers(
+    found: Rows, moment: Moment, sources: Mapping[str, Source], exchange: Exchange, unpriced: dict[str, int]
+) -> Entries[GpuOffer]:
+    told = Entries(found.told, _reading(found, moment, sources, exchange, listed_offer))
+    return _in_force_offers(_priced(told, CURRENCY, unpriced), to_s(moment.at))
+
+
+def _told_rates(
+    found: Rows, moment: Moment, sources: Mapping[str, Source], exchange: Exchange, unpriced: dict[str, int]
+) -> Entries[TokenRate]:
+    told = _priced(Entries(found.told, _reading(found, moment, sources, exchange, listed_rate)), RATE_CURRENCY, unpriced)
+    return Entries(_give_way(told.rows, _sold), told.reading) if _any_imported(told) else told
 
 
 def _reading(
@@ -149,14 +167,13 @@ def _reading(
     )
 
 
-def _priced(told: Entries[Value], currency: int, unpriced: dict[str, int] | None) -> Entries[Value]:
+def _priced(told: Entries[Value], currency: int, unpriced: dict[str, int]) -> Entries[Value]:
     """Entries whose currency has an exchange rate; the others are counted."""
     lacking = {name for name in told.every(currency) if told.reading.usd(ONE, name) is None}
     if not lacking:
         return told
-    if unpriced is not None:
-        for name, count in Counter(row[currency] for row in told.rows if row[currency] in lacking).items():
-            unpriced[name] = unpriced.get(name, 0) + count
+    for name, count in Counter(row[currency] for row in told.rows if row[currency] in lacking).items():
+        unpriced[name] = unpriced.get(name, 0) + count
     return told.of(row for row in told.rows if row[currency] not in lacking)
 
 

@@ -48,8 +48,9 @@ def import_book(db: Engine, folder: Path, catalogue: Catalogue, now: datetime) -
     dated = read_book_files(folder, catalogue)
     with writing(db) as connection:
         serialize(connection, "import")  # replicas that start together import the same book
-        new = _add(connection, dated, now)
-        _mark(connection, book_digest(folder), len(dated), now)
+        new, digest = _add(connection, dated, now), book_digest(folder)
+        if new or not _is_marked(connection, digest):
+            _mark(connection, digest, len(dated), now)
     return Imported(len(dated), new)
 
 
@@ -62,7 +63,10 @@ def import_dated(db: Engine, dated: Sequence[Dated], now: datetime) -> Imported:
 def add_dated(connection: Connection, dated: Sequence[Dated], now: datetime) -> Imported:
     """The same within an open transaction."""
     serialize(connection, "import")
-    return Imported(len(dated), _add(connection, dated, now))
+    new = _add(connection, dated, now)
+    if new:
+        _mark(connection, "", len(dated), now)
+    return Imported(len(dated), new)
 
 
 def _add(connection: Connection, dated: Sequence[Dated], now: datetime) -> int:
@@ -125,11 +129,14 @@ def _cover(connection: Connection, dated: Sequence[Dated], now: datetime) -> Non
 
 
 def _mark(connection: Connection, digest: str, rows: int, now: datetime) -> None:
-    """Remember which book was imported. The embedded one and the user's own may come in one moment."""
-    if connection.scalar(select(SWEEP.c.id).where(SWEEP.c.source == IMPORTED, SWEEP.c.input_hash == digest).limit(1)) is None:
-        last = connection.scalar(select(func.max(SWEEP.c.at)).where(SWEEP.c.source == IMPORTED))
-        at = to_s(now) if last is None else max(to_s(now), last + 1)
-        connection.execute(insert(SWEEP).values(**_coverage_row(IMPORTED, at, rows, now, digest)))
+    """Remember that something was imported, and which book. The embedded one and the user's own may come in one moment."""
+    last = connection.scalar(select(func.max(SWEEP.c.at)).where(SWEEP.c.source == IMPORTED))
+    at = to_s(now) if last is None else max(to_s(now), last + 1)
+    connection.execute(insert(SWEEP).values(**_coverage_row(IMPORTED, at, rows, now, digest)))
+
+
+def _is_marked(connection: Connection, digest: str) -> bool:
+    return connection.scalar(select(SWEEP.c.id).where(SWEEP.c.source == IMPORTED, SWEEP.c.input_hash == digest).limit(1)) is not None
 
 
 def _coverage_row(source: str, at: int, rows: int, now: datetime, digest: str) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from tracker.maintenance.upkeep import schedule_upkeep
 from tracker.metrics.vitals import Watcher
 from tracker.now import utc_now
 from tracker.rows import to_s
+from tracker.running import RunningBook
 from tracker.serving import Serving, say
 from tracker.snapshot import Snapshot
 from tracker.systemd import STUCK_S, Pulse
@@ -64,6 +65,7 @@ class Daemon:
         self.trouble = self.serving.trouble
         self._budgets = Budgets(db, world)
         self.collector = Collector(world=world, db=db, now=now, gate=HostGate(monotonic=monotonic), stop=self.stop, trouble=self.trouble)
+        self.running = RunningBook(world.config.sources, self.collector.remembered)
         self.turns = Turns(db=db, now=now, lease_s=world.settings.database.lease_s)
         # the newest sweep that alerts were judged on, and the last one before the clock was set ahead
         self._last_sweep = self.serving.newest_sweep
@@ -91,7 +93,7 @@ class Daemon:
         with self._recomputing:
             now, found, sizer = self.now(), self.snapshot, self.serving.sizer
             try:
-                newest, found = latest(self.db, self.world, sizer, now)
+                newest, found = latest(self.db, self.world, sizer, now, self.running.read)
                 found = self._budgets.on(found)
                 keep_decisions(self.db, self.world.config.sources, found, newest)
                 self.alerts.judge(found)

@@ -4,7 +4,7 @@ two currencies and its moments, when somebody first looks at it; most of a book'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -16,6 +16,7 @@ from engine.rates import TokenRate
 from tracker.asof import AT, ID, IMPORTED, SOURCE, Row
 from tracker.config import Source, whole_s
 from tracker.exchange import Exchange
+from tracker.parts import Part, Parting, parted
 from tracker.rows import from_s, to_s
 
 ENDLESS = 2**63 - 1  # a moment after every other
@@ -84,12 +85,22 @@ class Reading(Generic[Value]):
 
     def fresh_ones(self, rows: Sequence[Row], sources: Collection[str]) -> Sequence[Row]:
         """Those of some rows of the sources that are fresh; the same rows where all are, as nearly always."""
+        if sources and self._all_fresh(sources):
+            return rows
         odd = self.unseen.keys() | self.given.keys()
         whole = {source for source in sources if self.covered.get(source, -1) >= self.oldest(source)}
-        if len(whole) == len(sources) and not odd:
-            return rows
         found = [row for row in rows if (self.fresh(row) if row[ID] in odd else row[SOURCE] in whole or self.fresh(row))]
         return rows if len(found) == len(rows) else found
+
+    def _all_fresh(self, sources: Collection[str]) -> bool:
+        """Whether nothing of these sources can be stale, as nearly always; told without looking at any row."""
+        oldest = [self.oldest(source) for source in sources if source in self.covered]
+        return (
+            len(oldest) == len(sources)
+            and not self.given
+            and all(self.covered[source] >= self.oldest(source) for source in sources)
+            and min(self.unseen.values(), default=ENDLESS) >= max(oldest)
+        )
 
     def oldest(self, source: str) -> int:
         """The first stored moment that is within the source's age limit."""
@@ -118,13 +129,14 @@ class Reading(Generic[Value]):
 class Entries(Sequence[Listed[Value]]):
     """Rows of one reading in the order of the book, as entries. ``rows`` are for those who look at them all."""
 
-    __slots__ = ("_by", "_every", "reading", "rows")
+    __slots__ = ("_by", "_every", "_fresh", "reading", "rows")
 
     def __init__(self, rows: Sequence[Row], reading: Reading[Value]) -> None:
         self.rows = rows
         self.reading: Reading[Value] = reading
-        self._by: dict[int, dict[Any, list[Row]]] = {}
-        self._every: dict[tuple[int, ...], Collection[Any]] = {}
+        self._by: dict[tuple[int, ...], Mapping[Any, Part]] = {}
+        self._fresh: Entries[Value] | None = None
+        self._every: dict[tuple[int, ...], Set[Any]] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -150,25 +162,26 @@ class Entries(Sequence[Listed[Value]]):
         found = tuple(rows)
         return self if len(found) == len(self.rows) else Entries(found, self.reading)
 
-    def every(self, *fields: int) -> Collection[Any]:
+    def every(self, *fields: int) -> Set[Any]:
         """Each combination of those fields, or each value of one, that some row has."""
         found = self._every.get(fields)
         return self._every.setdefault(fields, set(map(itemgetter(*fields), self.rows))) if found is None else found
 
     def fresh(self) -> Entries[Value]:
         """Those that are fresh."""
-        rows = self.reading.fresh_ones(self.rows, self.every(SOURCE))
-        return self if rows is self.rows else Entries(rows, self.reading)
+        if self._fresh is None:
+            rows = self.reading.fresh_ones(self.rows, self.every(SOURCE))
+            self._fresh = self if rows is self.rows else Entries(rows, self.reading)
+        return self._fresh
 
-    def by(self, field: int) -> Mapping[Any, Sequence[Row]]:
-        """The rows by one of their fields, in the order of the book."""
-        found = self._by.get(field)
-        if found is None:
-            parts: dict[Any, list[Row]] = {}
-            for row in self.rows:
-                parts.setdefault(row[field], []).append(row)
-            found = self._by.setdefault(field, parts)
-        return found
+    def by(self, *fields: int) -> Mapping[Any, Part]:
+        """The rows by some of their fields, or by one."""
+        found = self._by.get(fields)
+        return self._by.setdefault(fields, parted(self.rows, fields)) if found is None else found
+
+    def follow(self, parting: Parting) -> None:
+        """Take the rows by some of their fields from one who follows the books."""
+        self._by[parting.fields] = parting.of(self.rows)
 
     def given(self) -> Iterator[Listed[Value]]:
         """Those that are no rows of the database."""

@@ -124,8 +124,9 @@ def _nothing(build: Callable[[Row, Reading[Value]], Listed[Value]]) -> Reading[V
 
 
 def _ahead(given: Iterable[Listed[Value]], rows: Entries[Value], row_of: Callable[[int, Listed[Value]], Row]) -> Entries[Value]:
-    first = min(rows.reading.given, default=0) - 1
-    numbered: dict[int, Listed[Value]] = {first - number: entry for number, entry in enumerate(given)}
+    entries = tuple(given)
+    first = min(rows.reading.given, default=0) - len(entries)  # ascending, as the others
+    numbered: dict[int, Listed[Value]] = {first + number: entry for number, entry in enumerate(entries)}
     if not numbered:
         return rows
     reading = replace(rows.reading, given={**rows.reading.given, **numbered})

@@ -29,7 +29,9 @@ from tracker.database import reading
 from tracker.entries import Entries
 from tracker.facts.workloads import rate_policy
 from tracker.health import source_health
+from tracker.metrics.market import LIST, RENTAL
 from tracker.offer_market import market_of
+from tracker.parts import Parting
 from tracker.precedence import offer_disagreements, preferred_offers, rate_disagreements
 from tracker.questions import Question, tracked
 from tracker.row_fields import IS_SLICE
@@ -46,6 +48,8 @@ class Sizer:
     known: dict[tuple[str, Need, FitPolicy], tuple[Fit, ...]] = field(default_factory=dict)
     compiled: dict[tuple[str, Need, FitPolicy, SetupPolicy], Compiled] = field(default_factory=dict)
     _served: dict[tuple[Fit, str, date], Served] = field(default_factory=dict)
+    rentals: Parting = field(default_factory=lambda: Parting(RENTAL))  # what a book has in common with the one before it
+    lists: Parting = field(default_factory=lambda: Parting(LIST))
 
     def fits(self, model: ModelSpec, need: Need, policy: FitPolicy) -> tuple[Fit, ...]:
         """Fits and near misses of a model over all GPUs and formats."""
@@ -81,16 +85,18 @@ def recompute(db: Engine, world: World, sizer: Sizer, at: datetime) -> Snapshot:
         return snapshot_of(connection, world, sizer, at)
 
 
-def snapshot_of(connection: Connection, world: World, sizer: Sizer, at: datetime) -> Snapshot:
-    """The same within an open transaction."""
+def snapshot_of(connection: Connection, world: World, sizer: Sizer, at: datetime, book: Book | None = None) -> Snapshot:
+    """The same within an open transaction; of a book that was read in it, where there is one."""
     health = source_health(connection, world.config.sources, at)
-    return of_book(read_book(connection, at, world.config.sources), health, world, sizer)
+    return of_book(book or read_book(connection, at, world.config.sources), health, world, sizer)
 
 
 def of_book(book: Book, sources: tuple[SourceHealth, ...], world: World, sizer: Sizer) -> Snapshot:
     """All answers from a book that was read before, and from what ``overrides.toml`` states."""
     book = with_overrides(book, world.overrides, world.settings.track.rate_sources)
     whole = comparable(world, book)
+    whole.fresh().follow(sizer.rentals)
+    book.rates.fresh().follow(sizer.lists)
     default, *others = tracked(world)
     markets = {offers: split(whole, offers) for offers in {question.offers for question in (default, *others)}}
 

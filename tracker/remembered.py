@@ -7,6 +7,7 @@ after a transaction has ended well; otherwise the database is read. The rows of 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from tracker.listing import Known, Listing
 from tracker.standing import Version
 
 MOST_ROWS = 60_000  # about 600 bytes each
+MOST_MOVES = 4  # of a source, that nobody has followed yet
 
 Listings = Mapping[str, Listing]  # by the name of a kind
 Updates = Mapping[str, Mapping[str, Known]]  # by kind and identity: what a sweep changed
@@ -26,6 +28,7 @@ class Remembered:
     most_rows: int = MOST_ROWS
     _found: dict[str, tuple[Version, Listings]] = field(default_factory=dict)  # the longest unused first
     _rows: dict[str, int] = field(default_factory=dict)
+    _moves: dict[str, deque[tuple[Version, Version, Updates]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def at(self, source: str, version: Version) -> Listings | None:
@@ -46,6 +49,27 @@ class Remembered:
             self._found[source] = (version, listings)
             self._rows[source] = sum(len(listing.known) for listing in listings.values())
             self._forget()
+
+    def moved(self, source: str, before: Version, after: Version, updates: Updates) -> None:
+        """Note what a sweep that is kept changed, for whoever follows the source from version to version."""
+        with self._lock:
+            self._moves.setdefault(source, deque(maxlen=MOST_MOVES)).append((before, after, updates))
+
+    def moves(self, source: str, before: Version, after: Version) -> list[Updates] | None:
+        """What changed between two versions, oldest first; None where not every step between them is known. Older steps are let go."""
+        with self._lock:
+            steps = self._moves.get(source, deque())
+            while steps and steps[0][0] != before:
+                steps.popleft()
+            found: list[Updates] = []
+            for start, end, updates in steps:
+                if start != before:
+                    return None
+                found.append(updates)
+                before = end
+                if before == after:
+                    return found
+            return None
 
     def _forget(self) -> None:
         """Let go of the sources swept longest ago while there are too many rows."""

@@ -122,8 +122,11 @@ def record_sweep(
             note_refusal(connection, seen, report.fault, report.error)
         _keep_pages(connection, report)
         id_ = _add_coverage(connection, report, seen.at, kept)
-    if remembered is not None and kept.listings is not None:
-        remembered.put(report.source, standing.version._replace(sweep=id_, at=seen.at), kept.listings, kept.entries)
+    if remembered is not None:
+        version = standing.version._replace(sweep=id_, at=seen.at)
+        remembered.moved(report.source, standing.version, version, kept.entries)
+        if kept.listings is not None:
+            remembered.put(report.source, version, kept.listings, kept.entries)
     return kept.changed
 
 

@@ -35,7 +35,6 @@ from tracker.memory import collect_rarely  # noqa: E402
 from tracker.metrics.exposition import Renderer, assemble, compressed  # noqa: E402
 from tracker.metrics.families import families  # noqa: E402
 from tracker.paths import config_dir  # noqa: E402
-from tracker.remembered import Remembered  # noqa: E402
 from tracker.store import SweepReport, record_sweep  # noqa: E402
 from tracker.world import World, load_world  # noqa: E402
 
@@ -64,10 +63,8 @@ def run(folder: Path, offers: int, rates: int, rounds: int) -> float:
     world = replace(world, config=replace(world.config, sources=sources_of(market)))
     db = open_database(f"sqlite:///{folder / 'book.db'}")
     migrate(db)
-    remembered = Remembered()
-    for report in market.sweeps():
-        record_sweep(db, report, remembered=remembered)
-    program, bare = Program(db, world, market, remembered), Prototype(folder / "bare.db", market)
+    program, bare = Program(db, world, market), Prototype(folder / "bare.db", market)
+    program.pass_over(list(market.sweeps()))  # the hour it was started in
     pairs: list[tuple[float, float]] = []
     for _ in range(rounds):
         market.step()
@@ -96,9 +93,9 @@ def sources_of(market: Stream) -> dict[str, Source]:
 class Program:
     """Keeps, recomputes, judges, writes."""
 
-    def __init__(self, db: Engine, world: World, market: Stream, remembered: Remembered) -> None:
+    def __init__(self, db: Engine, world: World, market: Stream) -> None:
         self.daemon = Daemon(world, db, now=lambda: market.at(40))
-        self.remembered = remembered
+        self.remembered = self.daemon.collector.remembered  # as a sweep of the daemon has it
         self.renderer = Renderer()
         self.parts: dict[str, list[float]] = {}
 

@@ -23,8 +23,8 @@ def gpu_prices(rule: PriceDrop | PriceRise, snapshot: Snapshot) -> Iterator[tupl
     """For each watched GPU and tier the lowest USD per GPU-hour of what is compared, fresh and firm, and whose it is."""
     market, best = snapshot.market, dict[str, GpuOffer]()
     by_gpu, sources = market.by(GPU), market.every(SOURCE)
-    for gpu in rule.gpus or by_gpu:
-        for row in _cheapest(rule, market.reading.fresh_ones(by_gpu.get(gpu, ()), sources)):
+    for gpu in (gpu for gpu in rule.gpus or by_gpu if gpu in by_gpu):
+        for row in _cheapest(rule, market.reading.fresh_ones(by_gpu[gpu].rows, sources)):
             offer = market.reading.listed(row).value
             subject = f"{offer.gpu}/{offer.tier}"
             if subject not in best or _rank(offer) < _rank(best[subject]):

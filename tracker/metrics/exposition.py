@@ -6,13 +6,14 @@ The lines of both forms are the same; what stands before a series is kept from o
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 Sample = tuple[tuple[str, ...], float]
 Form = Literal["text", "openmetrics"]
 SPECIAL = {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}
+SPARE = 100  # series that are gone and still remembered
 GZIP_LEVEL = 1  # a body of a minute, for a scraper near by: level 6 takes four times as long for a third less
 
 
@@ -27,32 +28,40 @@ class Family:
     samples: Sequence[Sample]
 
 
-Series = dict[tuple[str, ...], tuple[str, float, str]]  # of one family by label values: how a series is written, its number and its line
+@dataclass(slots=True)
+class Written:
+    """What was written of a family: the samples, by which their lines are known again, and how each series is written."""
+
+    samples: Sequence[Sample] = ()
+    lines: dict[int, str] = field(default_factory=dict)  # by the sample, which is the same object where nothing moved
+    heads: dict[tuple[str, ...], str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Renderer:
-    """Writes families. It remembers the series of the last rendering, so one of them serves one sequence of renderings."""
+    """Writes families. It remembers the last rendering, so one of them serves one sequence of renderings."""
 
-    _series: dict[tuple[str, str, tuple[str, ...]], Series] = field(default_factory=dict)
+    _written: dict[tuple[str, str, tuple[str, ...]], Written] = field(default_factory=dict)
 
     def lines(self, families: Iterable[Family]) -> list[tuple[Family, str]]:
         """Every family with the lines of its samples."""
-        before, self._series = self._series, {}
-        return [(family, self._samples(family, before)) for family in families]
+        return [(family, self._samples(family)) for family in families]
 
-    def _samples(self, family: Family, before: Mapping[tuple[str, str, tuple[str, ...]], Series]) -> str:
-        key = (family.name, family.kind, family.labels)
-        known, series = before.get(key, {}), self._series.setdefault(key, {})
-        lines = []
-        for values, number in family.samples:
-            last = known.get(values)
-            if last is None or last[1] != number or not number:  # 0 and -0 are equal, and written differently
-                head = _head(family, values) if last is None else last[0]
-                last = (head, number, f"{head} {_number(number)}\n")
-            series[values] = last
-            lines.append(last[2])
-        return "".join(lines)
+    def _samples(self, family: Family) -> str:
+        written = self._written.setdefault((family.name, family.kind, family.labels), Written())
+        lines: list[str | None] = list(map(written.lines.get, map(id, family.samples)))
+        for place, (values, number) in enumerate(family.samples) if None in lines else ():
+            if lines[place] is None:
+                head = written.heads.get(values)
+                if head is None:
+                    head = written.heads[values] = _head(family, values)
+                lines[place] = f"{head} {_number(number)}\n"
+        told = [line for line in lines if line is not None]
+        written.lines = dict(zip(map(id, family.samples), told, strict=True))
+        written.samples = family.samples  # kept, so that no other sample is taken for one of them
+        if len(written.heads) > 2 * len(told) + SPARE:
+            written.heads = {values: head for values, _ in family.samples if (head := written.heads.get(values))}
+        return "".join(told)
 
 
 def _head(family: Family, values: tuple[str, ...]) -> str:

@@ -32,6 +32,7 @@ def families(snapshot: Snapshot) -> Iterator[Family]:
     samples: dict[str, list[Sample]] = {}
     for name, values, number in _figures(snapshot):
         samples.setdefault(name, []).append((values, number))
+    samples |= dict((token_rates(snapshot.book), *rentals(snapshot.market)))
     yield from _of_table(GAUGES, PREFIX, "gauge", samples)
     yield from _of_table(COUNTERS, PREFIX, "counter", samples)
     yield from _of_table(PROCESS_GAUGES, "", "gauge", samples)
@@ -46,8 +47,6 @@ def _of_table(table: Table, prefix: str, kind: Literal["gauge", "counter"], samp
 def _figures(snapshot: Snapshot) -> Iterator[Figure]:
     for answer in snapshot.every:
         yield from _answer(answer)
-    yield from token_rates(snapshot.book)
-    yield from rentals(snapshot.market)
     yield from exchange_rates(snapshot.book)
     for budget in snapshot.budgets:
         yield from _budget(budget)

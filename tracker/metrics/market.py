@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from operator import itemgetter
 from statistics import median
-from typing import Any
 
 from engine.offers import AVAILABILITIES, FIRM, GpuOffer
 from engine.rates import TOKEN_KINDS, TokenRate
@@ -14,6 +13,8 @@ from tracker.asof import ID, SOURCE, Row
 from tracker.book import Book
 from tracker.entries import Entries, Reading
 from tracker.entry_values import usd_per_hour
+from tracker.metrics.exposition import Sample
+from tracker.parts import Part
 from tracker.row_fields import (
     AVAILABILITY,
     CURRENCY,
@@ -34,31 +35,39 @@ from tracker.row_fields import (
 from tracker.schema import RATE_SCALE, RENT_SCALE
 
 Figure = tuple[str, tuple[str, ...], float]
+Key = tuple[str, ...]
 
 VOUCHED_FOR = ("datacenter", "verified")
 UNAVAILABLE = AVAILABILITIES.index("unavailable")
 SHARES = 320  # of a price: a count of GPUs that divides it gives whole ones, and a price per GPU that ends as a decimal
 ALWAYS = (0, False, "", "")
 
-_list = itemgetter(SELLER, MODEL, RATE_SKU)
+LIST, RENTAL = (SELLER, MODEL, RATE_SKU), (PROVIDER, GPU, TIER)
+_by_key = itemgetter(0)
 _conditions = itemgetter(*(RATE[name] for name in ("min_prompt_tokens", "tier_inclusive", "hours_utc", "weekdays")))
 _prices = itemgetter(*(RATE[kind] for kind in TOKEN_KINDS))
-_rental = itemgetter(PROVIDER, GPU, TIER)
 
 
-def token_rates(book: Book) -> Iterator[Figure]:
+def token_rates(book: Book) -> tuple[str, list[Sample]]:
     """One list for each provider, model and sku: the base tier, worldwide before regional."""
-    rates = book.rates.fresh()
-    chosen: dict[Any, Row] = {}
-    for row in rates.rows:
-        if _conditions(row) == ALWAYS:
-            held = chosen.get(key := _list(row))
-            if held is None or _list_order(row) < _list_order(held):
-                chosen[key] = row
-    for (provider, model, sku), row in sorted(chosen.items()):
-        for kind, price in zip(TOKEN_KINDS, _per_mtok(row, rates.reading), strict=True):
+    rates, samples = book.rates.fresh(), list[Sample]()
+    for _, part in sorted(rates.by(*LIST).items(), key=_by_key):
+        found: tuple[Sample, ...] | None = part.known.get("samples")
+        if found is None:
+            found = tuple(_list_samples(part.rows, rates.reading))
+            if all(row[ID] >= 0 and row[RATE_CURRENCY] == "USD" for row in part.rows):  # else they follow the exchange rate too
+                part.known["samples"] = found
+        samples += found
+    return "token_rate_usd_per_mtok", samples
+
+
+def _list_samples(rows: Sequence[Row], reading: Reading[TokenRate]) -> Iterator[Sample]:
+    always = [row for row in rows if _conditions(row) == ALWAYS]
+    if always:
+        row = min(always, key=_list_order)
+        for kind, price in zip(TOKEN_KINDS, _per_mtok(row, reading), strict=True):
             if price is not None:
-                yield "token_rate_usd_per_mtok", (provider, model, kind, sku), price
+                yield (row[SELLER], row[MODEL], kind, row[RATE_SKU]), price
 
 
 def _list_order(row: Row) -> tuple[str, bool, str, str]:
@@ -73,18 +82,23 @@ def _per_mtok(row: Row, reading: Reading[TokenRate]) -> Iterator[float | None]:
     return (None if (price := usd.of(kind)) is None else float(price) for kind in TOKEN_KINDS)
 
 
-def rentals(market: Entries[GpuOffer]) -> Iterator[Figure]:
+def rentals(market: Entries[GpuOffer]) -> Iterator[tuple[str, list[Sample]]]:
     """Lowest and median price per GPU and number of offers, for each provider, GPU and tier."""
     fresh = market.fresh()
-    parts: dict[Any, list[Row]] = {}
-    for row in fresh.rows:
-        if row[TRUST] in VOUCHED_FOR and row[AVAILABILITY] != UNAVAILABLE and row[PRICE_KIND] in FIRM:
-            parts.setdefault(_rental(row), []).append(row)
-    for key, rows in sorted(parts.items()):
-        least, middle = _per_gpu(rows, fresh.reading)
-        yield "rental_usd_per_gpu_hour", key, least
-        yield "rental_median_usd_per_gpu_hour", key, middle
-        yield "rental_offers", key, len(rows)
+    found = [of for key, part in sorted(fresh.by(*RENTAL).items(), key=_by_key) if (of := _rental_samples(key, part, fresh.reading))]
+    for place, name in enumerate(("rental_usd_per_gpu_hour", "rental_median_usd_per_gpu_hour", "rental_offers")):
+        yield name, [samples[place] for samples in found]
+
+
+def _rental_samples(key: Key, part: Part, reading: Reading[GpuOffer]) -> tuple[Sample, ...]:
+    found: tuple[Sample, ...] | None = part.known.get("samples")
+    if found is None:
+        rows = [row for row in part.rows if row[TRUST] in VOUCHED_FOR and row[AVAILABILITY] != UNAVAILABLE and row[PRICE_KIND] in FIRM]
+        least, middle = _per_gpu(rows, reading) if rows else (0.0, 0.0)
+        found = ((key, least), (key, middle), (key, len(rows))) if rows else ()
+        if all(row[ID] >= 0 and row[CURRENCY] == "USD" for row in rows):  # else they follow the exchange rate too
+            part.known["samples"] = found
+    return found
 
 
 def _per_gpu(rows: Sequence[Row], reading: Reading[GpuOffer]) -> tuple[float, float]:
