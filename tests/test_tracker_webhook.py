@@ -76,7 +76,7 @@ def test_an_alert_is_posted_as_json_and_then_left_alone(stored: Watch, upstream:
     (request,) = upstream.seen
     message = request.json()
     assert request.headers["content-type"] == "application/json"
-    key = f"cheaper:large-60b/turns/studiotv@{1793620800 + 2700}000"
+    key = f"cheaper:large-60b/turns/studiotv@{1793620800 + 2700}"
     assert message["id"] == request.headers["webhook-id"] == "msg_" + hashlib.sha256(key.encode()).hexdigest()[:32]
     assert (message["key"], message["type"], message["rule"]) == (key, "alert.cheaper_setup", "cheaper")
     assert request.headers["webhook-timestamp"] == str(1793620800 + 2700)
