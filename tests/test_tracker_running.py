@@ -40,7 +40,8 @@ def contents(book: Book) -> tuple[Any, ...]:
         [(entry.value, entry.origin, entry.fresh, entry.imported, entry.is_slice) for entry in side]
         for side in (book.offers, book.price_lists)
     ]
-    return (book.at, book.known, book.exchange, dict(book.unpriced), sides)
+    every = [book.offers.every(*fields) for fields in running.COUNTED]
+    return (book.at, book.known, book.exchange, dict(book.unpriced), sides, every)
 
 
 def look(db: Engine, books: list[RunningBook], at: datetime) -> None:

@@ -7,8 +7,8 @@ is known when it is made; imported history is known from its import on, whatever
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
@@ -49,6 +49,7 @@ class Rows:
     covered: Mapping[str, int]  # source -> last moment it was covered whole
     unseen: Mapping[int, int]  # id -> its own last sighting, of what was listed and not printed
     starts: Mapping[int, int]  # id -> first moment of the price, of imported rows, where a point may only confirm one
+    every: Mapping[tuple[int, ...], Set[Any]] = field(default_factory=dict)  # combinations of fields that some row has, where known
 
 
 def as_known(connection: Connection, at: datetime, now: datetime | None = None) -> Moment:

@@ -141,7 +141,7 @@ def read_rates(
 def _told_offers(
     found: Rows, moment: Moment, sources: Mapping[str, Source], exchange: Exchange, unpriced: dict[str, int]
 ) -> Entries[GpuOffer]:
-    told = Entries(found.told, _reading(found, moment, sources, exchange, listed_offer))
+    told = Entries(found.told, _reading(found, moment, sources, exchange, listed_offer), found.every)
     return _in_force_offers(_priced(told, CURRENCY, unpriced), to_s(moment.at))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from operator import itemgetter
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, Literal, TypeVar, overload
 
 from engine.offers import GpuOffer
 from engine.rates import TokenRate
@@ -19,6 +19,7 @@ from tracker.exchange import Exchange
 from tracker.parts import Part, Parting, parted
 from tracker.rows import from_s, to_s
 
+ALL: Literal["all"] = "all"  # instead of the entries themselves, which would then hold themselves
 ENDLESS = 2**63 - 1  # a moment after every other
 
 Value = TypeVar("Value", GpuOffer, TokenRate)
@@ -131,12 +132,12 @@ class Entries(Sequence[Listed[Value]]):
 
     __slots__ = ("_by", "_every", "_fresh", "reading", "rows")
 
-    def __init__(self, rows: Sequence[Row], reading: Reading[Value]) -> None:
+    def __init__(self, rows: Sequence[Row], reading: Reading[Value], every: Mapping[tuple[int, ...], Set[Any]] | None = None) -> None:
         self.rows = rows
         self.reading: Reading[Value] = reading
         self._by: dict[tuple[int, ...], Mapping[Any, Part]] = {}
-        self._fresh: Entries[Value] | None = None
-        self._every: dict[tuple[int, ...], Set[Any]] = {}
+        self._fresh: Entries[Value] | Literal["all"] | None = None
+        self._every: dict[tuple[int, ...], Set[Any]] = dict(every or {})
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -165,14 +166,26 @@ class Entries(Sequence[Listed[Value]]):
     def every(self, *fields: int) -> Set[Any]:
         """Each combination of those fields, or each value of one, that some row has."""
         found = self._every.get(fields)
-        return self._every.setdefault(fields, set(map(itemgetter(*fields), self.rows))) if found is None else found
+        if found is None:
+            wider = self._wider(fields)
+            rows: Iterable[Any] = self.rows if wider is None else self._every[wider]
+            places = fields if wider is None else tuple(map(wider.index, fields))
+            found = self._every.setdefault(fields, set(map(itemgetter(*places), rows)))
+        return found
+
+    def _wider(self, fields: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Fields with these among them, of which the combinations are known."""
+        for known in list(self._every):
+            if len(known) > 1 and set(known).issuperset(fields):
+                return known
+        return None
 
     def fresh(self) -> Entries[Value]:
         """Those that are fresh."""
         if self._fresh is None:
             rows = self.reading.fresh_ones(self.rows, self.every(SOURCE))
-            self._fresh = self if rows is self.rows else Entries(rows, self.reading)
-        return self._fresh
+            self._fresh = ALL if rows is self.rows else Entries(rows, self.reading)
+        return self if isinstance(self._fresh, str) else self._fresh
 
     def by(self, *fields: int) -> Mapping[Any, Part]:
         """The rows by some of their fields, or by one."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from tracker.asof import ID, Row
 
-_by_id = itemgetter(ID)
+_by_id, _by_key = itemgetter(ID), itemgetter(0)
 
 Found = TypeVar("Found")
 Parts = dict[Any, "Part"]
@@ -23,6 +23,7 @@ class Part:
 
     rows: Sequence[Row]
     known: dict[str, Any] = field(default_factory=dict)
+    before: Mapping[str, Any] = field(default_factory=dict)  # what followed from the rows of the part in its place before
 
     def once(self, name: str, work: Callable[[Sequence[Row]], Found]) -> Found:
         """What the work makes of the rows: done at the first question. Two who ask at once find the same."""
@@ -31,11 +32,11 @@ class Part:
 
 
 def parted(rows: Sequence[Row], fields: tuple[int, ...]) -> Parts:
-    """Rows by those fields."""
+    """Rows by those fields, in the order of these."""
     parts: dict[Any, list[Row]] = {}
     for row, key in zip(rows, map(itemgetter(*fields), rows), strict=True):
         parts.setdefault(key, []).append(row)
-    return {key: Part(found) for key, found in parts.items()}
+    return {key: Part(parts[key]) for key in sorted(parts)}
 
 
 @dataclass(slots=True)
@@ -72,7 +73,7 @@ class Parting:
         for key, found in moved.items():
             if found:
                 found.sort(key=_by_id)
-                parts[key] = Part(found)
+                parts[key] = Part(found, before=self._parts[key].known) if key in self._parts else Part(found)
             else:
                 del parts[key]
-        return parts
+        return parts if parts.keys() == self._parts.keys() else dict(sorted(parts.items(), key=_by_key))

@@ -8,9 +8,11 @@ an import, when the clock was set back, and now and then, should somebody have c
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection
@@ -22,9 +24,11 @@ from tracker.exchange import PUBLISHED, Exchange, load_exchange
 from tracker.listing import OFFERS, RATES, Kind, Known
 from tracker.marks import Marks, marks_of
 from tracker.remembered import Remembered, Updates
+from tracker.row_fields import CURRENCY, GPU, IS_SLICE, PROVIDER, REGION, TIER, VALID_FROM
 from tracker.rows import to_s
 from tracker.standing import Version
 
+COUNTED = ((SOURCE, PROVIDER, TIER, REGION), (SOURCE, PROVIDER, GPU, CURRENCY, VALID_FROM, IS_SLICE))
 WHOLE_S = 6 * HOUR_S  # after which it is read whole again
 SETTLED_S = 2  # after which a price that a person accepted, dated after everything else, is seen
 MOST = 6  # sources that are read one by one; for more the whole book is
@@ -39,16 +43,19 @@ class _Side:
     unsorted: bool = False  # rows came that were not listed, and have lower ids
     unseen: dict[int, int] = field(default_factory=dict)
     starts: Mapping[int, int] = field(default_factory=dict)
+    counts: dict[tuple[int, ...], Counter[Any]] = field(default_factory=dict)  # rows by fields that a price does not move
 
     def take_whole(self, found: Rows) -> None:
         """Everything that was read."""
         self.rows = dict(zip([row[ID] for row in found.told], _with_shared_words(found.told), strict=True))
         self.unseen, self.starts = dict(found.unseen), found.starts
+        if self.kind is OFFERS:
+            self.counts = {fields: Counter(map(itemgetter(*fields), found.told)) for fields in COUNTED}
 
     def take_source(self, source: str, found: Rows) -> None:
         """Everything that was read of one source."""
         for id_ in [id_ for id_, row in self.rows.items() if row is not None and row[SOURCE] == source]:
-            self.rows[id_] = None
+            self._drop(id_)
             self.unseen.pop(id_, None)
         for row in _with_shared_words(found.told):
             self._put(row[ID], row)
@@ -61,7 +68,7 @@ class _Side:
         for key, known in changed.items():
             self.unseen.pop(known.id, None)
             if known.gone:
-                self.rows[known.id] = None
+                self._drop(known.id)
                 continue
             if known.absence is not None:
                 self.unseen[known.id] = known.absence.last_seen
@@ -70,15 +77,33 @@ class _Side:
             self._put(known.id, (known.id, source, source, known.at, *said, *known.state[split:], *known.state[:split]))
 
     def _put(self, id_: int, row: Row) -> None:
+        held = self.rows.get(id_)
         self.unsorted = self.unsorted or (id_ not in self.rows and bool(self.rows) and id_ < next(reversed(self.rows)))
         self.rows[id_] = row
+        if self.counts and (held is None or held[IS_SLICE] != row[IS_SLICE]):
+            self._count(row, 1)
+            self._count(held, -1)
+
+    def _drop(self, id_: int) -> None:
+        self._count(self.rows.get(id_), -1)
+        self.rows[id_] = None
+
+    def _count(self, row: Row | None, one: int) -> None:
+        if row is None:
+            return
+        for fields, counted in self.counts.items():
+            what = itemgetter(*fields)(row)
+            counted[what] += one
+            if not counted[what]:
+                del counted[what]
 
     def told(self, covered: Mapping[str, int]) -> Rows:
         """The rows as one reading gives them."""
         if self.unsorted:
             self.rows, self.unsorted = dict(sorted(self.rows.items())), False
         told = [row for row in self.rows.values() if row is not None]
-        return Rows(told=told, covered=covered, unseen=dict(self.unseen), starts=self.starts)
+        every = {fields: frozenset(counted) for fields, counted in self.counts.items()}
+        return Rows(told=told, covered=covered, unseen=dict(self.unseen), starts=self.starts, every=every)
 
 
 def _with_shared_words(rows: list[Row]) -> list[Row]:

@@ -95,7 +95,8 @@ def _is_sold(view: View, before: Mapping[str, Any], best: Setup | None) -> bool:
     if best is not None and (name, source) == (_listed_name(best.offer), best.offer.source):
         return True
     market, book = view.snapshot.market, view.snapshot.book.offers
-    return any(_is_fresh(row, name, market.reading) for row in market.rows) or any(
+    words = str(name)
+    return any(_is_fresh(row, name, market.reading) for row in market.rows if row[SKU] in words) or any(
         _is_fresh(row, name, book.reading) for row in book.rows if row[SOURCE] == source
     )
 

@@ -43,7 +43,6 @@ SHARES = 320  # of a price: a count of GPUs that divides it gives whole ones, an
 ALWAYS = (0, False, "", "")
 
 LIST, RENTAL = (SELLER, MODEL, RATE_SKU), (PROVIDER, GPU, TIER)
-_by_key = itemgetter(0)
 _conditions = itemgetter(*(RATE[name] for name in ("min_prompt_tokens", "tier_inclusive", "hours_utc", "weekdays")))
 _prices = itemgetter(*(RATE[kind] for kind in TOKEN_KINDS))
 
@@ -51,7 +50,7 @@ _prices = itemgetter(*(RATE[kind] for kind in TOKEN_KINDS))
 def token_rates(book: Book) -> tuple[str, list[Sample]]:
     """One list for each provider, model and sku: the base tier, worldwide before regional."""
     rates, samples = book.rates.fresh(), list[Sample]()
-    for _, part in sorted(rates.by(*LIST).items(), key=_by_key):
+    for part in rates.by(*LIST).values():
         found: tuple[Sample, ...] | None = part.known.get("samples")
         if found is None:
             found = tuple(_list_samples(part.rows, rates.reading))
@@ -85,7 +84,7 @@ def _per_mtok(row: Row, reading: Reading[TokenRate]) -> Iterator[float | None]:
 def rentals(market: Entries[GpuOffer]) -> Iterator[tuple[str, list[Sample]]]:
     """Lowest and median price per GPU and number of offers, for each provider, GPU and tier."""
     fresh = market.fresh()
-    found = [of for key, part in sorted(fresh.by(*RENTAL).items(), key=_by_key) if (of := _rental_samples(key, part, fresh.reading))]
+    found = [of for key, part in fresh.by(*RENTAL).items() if (of := _rental_samples(key, part, fresh.reading))]
     for place, name in enumerate(("rental_usd_per_gpu_hour", "rental_median_usd_per_gpu_hour", "rental_offers")):
         yield name, [samples[place] for samples in found]
 
@@ -95,10 +94,15 @@ def _rental_samples(key: Key, part: Part, reading: Reading[GpuOffer]) -> tuple[S
     if found is None:
         rows = [row for row in part.rows if row[TRUST] in VOUCHED_FOR and row[AVAILABILITY] != UNAVAILABLE and row[PRICE_KIND] in FIRM]
         least, middle = _per_gpu(rows, reading) if rows else (0.0, 0.0)
-        found = ((key, least), (key, middle), (key, len(rows))) if rows else ()
+        found = _as_before(((key, least), (key, middle), (key, len(rows))) if rows else (), part.before.get("samples", ()))
         if all(row[ID] >= 0 and row[CURRENCY] == "USD" for row in rows):  # else they follow the exchange rate too
             part.known["samples"] = found
     return found
+
+
+def _as_before(samples: tuple[Sample, ...], before: tuple[Sample, ...]) -> tuple[Sample, ...]:
+    """The samples; those that are equal to the ones before are these, so that they need not be written anew."""
+    return tuple(old if new == old else new for new, old in zip(samples, before, strict=True)) if len(before) == len(samples) else samples
 
 
 def _per_gpu(rows: Sequence[Row], reading: Reading[GpuOffer]) -> tuple[float, float]:
