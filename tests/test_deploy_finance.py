@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from databases import Postgres
 from deployed import DEPLOY
+from homes import run
 from processes import Running
 from upstream import Upstream
 from worlds import ASKED, asking, runpod_answer, serve_market, write_user_config
@@ -83,6 +84,7 @@ def books(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Itera
             daemon.until(lambda: all(s["last_success"] for s in daemon.get("/api/v1/sources").json()["sources"] if s["enabled"]))
             upstream.add(runpod.PATH, runpod_answer({"NVIDIA B300 SXM6 AC": "6.50", "NVIDIA H200": "3.59"}), method="POST")
             daemon.until(lambda: {b300(offer) for offer in offers(daemon)} >= {"6.5"})
+            assert run(home, "db", "rollup").code == 0  # the daemon does so after two minutes
             script = (DEPLOY / "postgres" / "reader.sql").read_text(encoding="utf-8")
             statements = [re.sub(r':"reader"', f'"{READER}"', s).replace(":'password'", "'x'") for s in script.split(";") if runs(s)]
             postgres.psql(name, *(re.sub(r"(?m)^(--|\\).*$", "", statement) for statement in statements))
@@ -122,6 +124,12 @@ def test_every_panel_and_every_variable_gives_something(books: Books) -> None:
     variables = [entry for entry in BOARD["templating"]["list"] if entry["type"] == "query"]
     assert all(books.ask(entry["query"]) for entry in variables)
     assert len(variables) == 5
+
+
+def test_the_lowest_price_of_today_is_that_of_the_day(books: Books) -> None:
+    """The B300 was 6.94 and is 6.50 since."""
+    shown = {row["metric"]: usd(row["value"]) for row in books.panel("Lowest price of each day")}
+    assert shown["nvidia-b300-sxm-288 on_demand"] == Decimal("6.50")
 
 
 def test_the_cheapest_offers_are_those_of_the_api(books: Books) -> None:

@@ -37,6 +37,7 @@ def finance() -> Json:
             (8, [monthly(), decisions()]),
             (10, [cheapest()]),
             (9, [months(), tiers()]),
+            (9, [days()]),
             (9, [history()]),
             (9, [changes(), coverage()]),
         ],
@@ -116,6 +117,18 @@ def tiers() -> Panel:
     """
     about = "Lowest price per GPU-hour by tier, where a provider sells a GPU in more than one."
     return sql_table("On demand, spot and reserved", about, statement, "currencyUSD", sorted_by="GPU")
+
+
+def days() -> Panel:
+    """What a GPU cost at least, day by day."""
+    statement = """
+        select day::timestamp at time zone 'UTC' as time, usd_per_gpu_hour as value,
+            concat_ws(' ', gpu, tier, case when gpu_count = 8 then 'in machines of 8' end) as metric
+        from v_gpu_days where gpu in (${gpu:sqlstring}) and tier in (${tier:sqlstring}) and gpu_count in (1, 8) and $__timeFilter(day)
+        order by 1, 3
+    """
+    about = "Lowest price per GPU-hour of each UTC day over all providers, from the figures a day. USD at the reference rate of the day."
+    return lines("Lowest price of each day", about, [Sql(statement, over_time=True)], "currencyUSD")
 
 
 def history() -> Panel:
