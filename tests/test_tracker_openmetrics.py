@@ -103,6 +103,20 @@ def test_a_stale_price_is_a_gap_and_the_text_ends_well(db: Engine, world: World)
     assert seen == {0: 2.3, 1: 2.3, 2: 2.3, 3: 2.3, 5: 2.4, 6: 2.4, 7: 2.4, 8: 2.4}  # max_age of the source is three hours
 
 
+def test_a_price_that_is_listed_and_not_printed_grows_old_by_its_own_sighting(db: Engine, world: World) -> None:
+    """The sweep of 1 h lacks the small one: it is listed until it was missed twice, and old three hours after noon; and so are others."""
+    sweep(db, "rents", T0, offer("2.30"), offer("1.00", sku="80x1", gpu="test-80"))
+    for hours in (1, 6):
+        sweep(db, "rents", T0 + hours * HOUR, offer("2.30"))
+    sweep(db, "rents", T0 + 4.5 * HOUR, status="failed", error="no answer", rows=0)
+    told = by_time(exported(db, world, T0, T0 + 10 * HOUR, timedelta(minutes=30)))
+    for number in range(20):
+        at = T0 + number * timedelta(minutes=30)
+        assert told.get(at.timestamp(), {}) == live(db, world, at), at
+    small = ("breakeven_rental_usd_per_gpu_hour", frozenset({("provider", "cloud"), ("gpu", "test-80"), ("tier", "on_demand")}))
+    assert [(moment - T0.timestamp()) / 3600 for moment, samples in told.items() if small in samples] == [0, 0.5, 1, 1.5, 2, 2.5, 3]
+
+
 def test_nothing_known_is_no_sample(db: Engine, world: World) -> None:
     assert exported(db, world, T0, T0 + HOUR, HOUR).endswith("# EOF\n")
     assert not [line for line in exported(db, world, T0, T0 + HOUR, HOUR).splitlines() if line.startswith(f"{PREFIX}rental")]

@@ -48,14 +48,15 @@ def source_health(connection: Connection, sources: Mapping[str, Source], at: dat
     }
     held, said = guard_counts(connection, at), licence_texts(connection, at)
     return tuple(
-        _health(source, totals.get(source.id), latest.get(source.id), held.get(source.id, GuardCounts()), at, said.get(source.id, ""))
+        health_of(source, totals.get(source.id), latest.get(source.id), held.get(source.id, GuardCounts()), at, said.get(source.id, ""))
         for source in sources.values()
     )
 
 
-def _health(
+def health_of(
     source: Source, totals: tuple[int, int, int | None] | None, row: RowMapping | None, held: GuardCounts, at: datetime, licence: str
 ) -> SourceHealth:
+    """Health of a source: its sweeps, failures and last good sweep (s) up to ``at``, and the last of all."""
     success = from_s(totals[2]) if totals and totals[2] is not None else None
     reason = off_reason(source)
     limit = timedelta(hours=source.settings.max_age_hours)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, time, timedelta
+from itertools import chain
+from typing import Any
 
 from sqlalchemy import Connection, select
 
-from engine.offers import GpuOffer
-from engine.rates import TokenRate
-from tracker.asof import BACKDATED
-from tracker.book import Listed
+from tracker.asof import BACKDATED, ID, SOURCE
+from tracker.config import whole_s
+from tracker.entries import Entries
 from tracker.exchange import FX, PUBLISHED
 from tracker.listing import ENDED_MS, OFFER, RATE, RATE_POINT, SWEEP, UNSEEN
-from tracker.rows import TICK, from_s, to_s
+from tracker.rows import from_s, to_s
 from tracker.snapshot import Snapshot
 from tracker.world import World
 
@@ -55,13 +56,19 @@ def _others(connection: Connection, start: datetime) -> Iterator[datetime]:
 
 
 def stale_after(snapshot: Snapshot, world: World) -> datetime:
-    """The first moment at which a price that is fresh in ``snapshot`` is not any more, if nothing is collected until then."""
-    limits = {name: timedelta(hours=source.settings.max_age_hours) for name, source in world.config.sources.items()}
-    sides: tuple[Sequence[Listed[GpuOffer] | Listed[TokenRate]], ...] = (snapshot.book.offers, snapshot.book.price_lists)
-    moments = [
-        entry.seen_at + limits[source] + TICK
-        for side in sides
-        for entry in side
-        if entry.fresh and (source := entry.value.source) in limits
-    ]
-    return min(moments, default=datetime.max.replace(tzinfo=UTC))
+    """A moment up to which every price that is fresh in ``snapshot`` stays so, if nothing is collected until then."""
+    limits = {name: whole_s(source.settings.max_age_hours) for name, source in world.config.sources.items()}
+    ends = chain(_ends(snapshot.book.offers, limits), _ends(snapshot.book.price_lists, limits))
+    return min(map(from_s, ends), default=datetime.max.replace(tzinfo=UTC))
+
+
+def _ends(entries: Entries[Any], limits: Mapping[str, int]) -> Iterator[int]:
+    """When prices grow old, the first of each source: of one that is covered none before its coverage does."""
+    reading, sources = entries.reading, {row[SOURCE] for row in entries.rows} & limits.keys()
+    whole = {source for source in sources if reading.covered.get(source, -1) >= reading.oldest(source)}
+    yield from (reading.covered[source] + limits[source] + 1 for source in whole)
+    if reading.unseen or whole != sources:
+        for row in entries.rows:
+            source = row[SOURCE]
+            if (row[ID] in reading.unseen or source not in whole) and row[ID] >= 0 and source in limits and reading.fresh(row):
+                yield reading.seen_at(row) + limits[source] + 1

@@ -13,17 +13,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from sqlalchemy import Engine
 
+from tracker.book import read_book
 from tracker.database import reading
+from tracker.exports.carried import Remembered, Swept
 from tracker.exports.moments import Changes, stale_after
 from tracker.metrics.exposition import Family
 from tracker.metrics.families import families
 from tracker.metrics.table import PREFIX
 from tracker.moments import NoSuchTime
-from tracker.recompute import Sizer, snapshot_of
+from tracker.recompute import Sizer, of_book
 from tracker.snapshot import Snapshot
 from tracker.world import World
 
@@ -37,8 +39,9 @@ KNOWN_THEN = (
     "source_sweep_duration_seconds", "disagreement_ratio", "book_timestamp_seconds", "source_sweeps", "source_failures",
 )  # fmt: skip
 
+LAST, VALUE = 1, 2  # of an open run
 Labels = tuple[tuple[str, str], ...]
-Sample = tuple[str, Labels]  # family, labels
+Sample = tuple[str, tuple[str, ...]]  # family, values of its labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class Past:
         )
         self._runs.execute("begin")
         self._ids: dict[Sample, int] = {}
-        self._open: dict[Sample, Run] = {}
+        self._open: dict[Sample, list[Any]] = {}  # first and last step, value
         self.families: dict[str, Family] = {}
         self.samples = 0
 
@@ -100,40 +103,44 @@ class Past:
     def note(self, values: dict[Sample, float], first: int, last: int) -> None:
         """Every series had these values, and no other series any, from step ``first`` to ``last``."""
         self.samples += len(values) * (last - first + 1)
-        before, self._open = self._open, {}
+        open_ = self._open
+        for sample in open_.keys() - values.keys():
+            self._close(sample, open_.pop(sample))
         for sample, value in values.items():
-            run = before.pop(sample, None)
-            if run is not None and run.value == value:
-                self._open[sample] = Run(run.labels, run.first, last, value)
+            run = open_.get(sample)
+            if run is not None and run[VALUE] == value:
+                run[LAST] = last
                 continue
-            self._open[sample] = Run(sample[1], first, last, value)
+            open_[sample] = [first, last, value]
             if run is not None:
                 self._close(sample, run)
-        for sample, run in before.items():
-            self._close(sample, run)
 
-    def _close(self, sample: Sample, run: Run) -> None:
+    def _close(self, sample: Sample, run: list[Any]) -> None:
         number = self._ids.setdefault(sample, len(self._ids))
-        self._runs.execute("insert into run values (?, ?, ?, ?)", (number, run.first, run.last, run.value))
+        self._runs.execute("insert into run values (?, ?, ?, ?)", (number, *run))
 
     def series(self, family: str) -> Iterator[Run]:
         """The runs of a family, series by series, each ascending."""
         for sample, run in self._open.items():
             self._close(sample, run)
         self._open.clear()
-        for labels, number in sorted((labels, number) for (name, labels), number in self._ids.items() if name == family):
+        names = self.families[family].labels
+        mine = ((tuple(zip(names, told, strict=True)), number) for (name, told), number in self._ids.items() if name == family)
+        for labels, number in sorted(mine):
             for first, last, value in self._runs.execute("select first, last, value from run where series = ? order by first", (number,)):
                 yield Run(labels, first, last, value)
 
 
 def record(past: Past, db: Engine, world: World, steps: Steps) -> None:
     """Work out every step of the range."""
-    sizer, number, count = Sizer(world), 0, len(steps)
+    sizer, number, count, rates = Sizer(world), 0, len(steps), Remembered()
     with reading(db) as connection, reading(db) as ahead:
-        changes = Changes(ahead, steps.start)
+        changes, swept = Changes(ahead, steps.start), Swept(ahead, world.config.sources)
         while number < count:
             at = steps.at(number)
-            snapshot = snapshot_of(connection, world, sizer, at)
+            book = read_book(connection, at, world.config.sources)
+            book = replace(book, price_lists=rates.of(book.price_lists))
+            snapshot = of_book(book, swept.health(at), world, sizer)
             until = min(changes.after(at), stale_after(snapshot, world))
             following = min(count, max(number + 1, -((steps.start - until) // steps.step)))
             past.note(_values(past, snapshot), number, following - 1)
@@ -147,5 +154,5 @@ def _values(past: Past, snapshot: Snapshot) -> dict[Sample, float]:
         if family.name.removeprefix(PREFIX) in KNOWN_THEN:
             past.families.setdefault(family.name, replace(family, samples=()))
             for values, number in family.samples:
-                found[family.name, tuple(zip(family.labels, values, strict=True))] = number
+                found[family.name, values] = number
     return found
