@@ -225,3 +225,15 @@ def test_the_same_book_comes_out_with_and_without_what_is_remembered(books: tupl
         used += assert_remembered(with_it, remembered)
     assert contents(with_it) == contents(without)
     assert used > STEPS  # or nothing was shown: it is of use for most sources most of the time
+
+
+def test_no_more_rows_are_remembered_than_may_be_and_the_rest_is_read(books: tuple[Engine, Engine]) -> None:
+    with_it, without = books
+    market, remembered = Market(random.Random(7)), Remembered(most_rows=20)
+    for _ in range(6):
+        for source in NAMES:
+            report = market.report(source)
+            keep(with_it, report, GUARD, remembered)
+            keep(without, report, GUARD, None)
+        assert 1 <= assert_remembered(with_it, remembered) < len(NAMES)
+    assert contents(with_it) == contents(without)

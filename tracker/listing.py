@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -68,8 +69,6 @@ class Known(NamedTuple):
     at: int
     gone: bool  # no longer listed; its values say nothing then
     state: tuple[Any, ...]
-    provider: str
-    thing: str
     absence: Absence | None
 
     @property
@@ -80,7 +79,7 @@ class Known(NamedTuple):
 
 _STATE = attrgetter("state")
 _entry: Callable[[type[Known], tuple[Any, ...]], Known] = tuple.__new__  # Known(...) itself takes as long again
-_NOTHING = Known(0, 0, True, (), "", "", None)
+_NOTHING = Known(0, 0, True, (), None)
 
 
 @dataclass(slots=True)
@@ -98,11 +97,24 @@ class Listing:
         back = [key for key in self.gone if key in rows and key not in found]
         return {key: row for key, row in rows.items() if key in found or key in back} if back else found
 
+    def share_words(self, kind: Kind) -> None:
+        """Hold one copy of each description: most rows of a source have the same, and a third of the memory was theirs."""
+        words: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        prices = len(kind.row.VALUES)
+        for key, (id_, at, gone, told, absence) in self.known.items():
+            own = told[prices:]
+            self.known[key] = _entry(Known, (id_, at, gone, told[:prices] + words.setdefault(own, own), absence))
+
     def update(self, changed: Mapping[str, Known]) -> None:
         """What some of them are from now on."""
         self.known.update(changed)
         self.absent = self.absent - changed.keys() | {key for key, entry in changed.items() if entry.absence is not None}
         self.gone = self.gone - changed.keys() | {key for key, entry in changed.items() if entry.gone}
+
+
+def said(kind: Kind, identity: str, name: str) -> Any:
+    """What an identity says of the column of that name."""
+    return json.loads(identity)[1 + kind.row.IDENTITY.index(name)]
 
 
 def prices_of(row: Row) -> Prices:
@@ -123,10 +135,12 @@ def load_listing(connection: Connection, kind: Kind, source: str) -> Listing:
     rows = found.cursor.fetchall()  # the driver's own tuples: a third less time over thousands of rows
     found.close()
     absences = _open_absences(connection, kind, source) if rows else {}
-    known = {row[1]: _entry(Known, (row[0], row[4], bool(row[5]), row[6:], row[2], row[3], None)) for row in rows}
+    known = {row[1]: _entry(Known, (row[0], row[2], False, row[4:], None)) for row in rows}
     absent = {row[1]: absences[row[0]] for row in rows if row[0] in absences} if absences else {}
-    known.update((key, known[key]._replace(absence=absence)) for key, absence in absent.items())
-    return Listing(known, set(absent), {row[1] for row in rows if row[5]})
+    gone = {row[1] for row in rows if row[3]}
+    for key in gone | absent.keys():  # few
+        known[key] = known[key]._replace(gone=key in gone, absence=absent.get(key))
+    return Listing(known, set(absent), gone)
 
 
 @lru_cache(maxsize=4)
@@ -136,7 +150,8 @@ def _last_states(kind: Kind, dialect: str) -> Select[Any]:
     beside, point = with_latest(dialect, dimension, kind.point, kind.link)
     return (
         select(
-            *(dimension.c[n] for n in ("id", "key", "provider", kind.thing)),
+            dimension.c.id,
+            dimension.c.key,
             point.c.at,
             gone_column(point),
             *(point.c[n] for n in kind.row.VALUES),
@@ -183,21 +198,23 @@ def last_whole_sweep(connection: Connection, source: str) -> int | None:
 
 def past_prices(connection: Connection, kind: Kind, ids: Sequence[int], since: int) -> dict[int, list[tuple[int, Prices]]]:
     """For each id the prices in force since then, each with the moment it was first seen, ascending; the first may be older."""
+    dimension, table = kind.dimension, kind.point
+    beside, before = with_latest(connection.dialect.name, dimension, table, kind.link, table.c.at <= since, gone_column(table).is_(False))
     found: dict[int, list[tuple[int, Prices]]] = {}
     for start in range(0, len(ids), 500):  # SQLite allows 999 parameters in old builds
-        query = (
-            select(kind.point.c[kind.link], kind.point.c.at, *(kind.point.c[n] for n in kind.prices))
-            .where(kind.point.c[kind.link].in_(ids[start : start + 500]), gone_column(kind.point).is_(False))
-            .order_by(kind.point.c[kind.link], kind.point.c.at)
-        )
-        for id_, at, *rest in connection.execute(query):
+        some = ids[start : start + 500]
+        older = select(*_priced(before, kind)).select_from(beside).where(dimension.c.id.in_(some))
+        later = select(*_priced(table, kind)).where(table.c[kind.link].in_(some), table.c.at > since, gone_column(table).is_(False))
+        with newest_first(connection):
+            points = list(connection.execute(older))
+        points += connection.execute(later.order_by(table.c[kind.link], table.c.at)).all()
+        for id_, at, *rest in points:
             found.setdefault(id_, []).append((at, dict(zip(kind.prices, rest, strict=True))))
-    return {id_: _since(points, since) for id_, points in found.items()}
+    return found
 
 
-def _since(points: Sequence[tuple[int, Prices]], since: int) -> list[tuple[int, Prices]]:
-    older = [number for number, (at, _) in enumerate(points) if at <= since]
-    return list(points[older[-1] if older else 0 :])
+def _priced(point: Any, kind: Kind) -> list[Any]:
+    return [point.c[name] for name in (kind.link, "at", *kind.prices)]
 
 
 def unseen_at(connection: Connection, at: int) -> dict[tuple[str, int], int]:

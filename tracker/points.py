@@ -64,7 +64,7 @@ def write_rows(sheet: Sheet, outcome: Outcome) -> Written:
     known, kind, at = sheet.listing.known, sheet.kind, sheet.at
     new = {key: row for key, row in outcome.changed.items() if key not in known}
     ids = _add_new(sheet, new)
-    found = {key: Known(ids[key], at, False, state(row), row.provider, getattr(row, kind.thing), None) for key, row in new.items()}
+    found = {key: Known(ids[key], at, False, state(row), None) for key, row in new.items()}
     found |= _moved(sheet, outcome.changed)
     prices, listed = len(kind.row.VALUES), LISTED[kind.name]
     points = sorted((entry.id, at, *entry.state[:prices], *listed) for entry in found.values() if entry.at == at)
@@ -87,7 +87,7 @@ def _moved(sheet: Sheet, rows: Mapping[str, Row]) -> Iterator[tuple[str, Known]]
         if words != old:
             _reword(sheet, was.id, old, words)
         since = was.at if price == was.state[:prices] and not was.gone else at
-        yield key, Known(was.id, since, False, price + (old if words == old else words), was.provider, was.thing, None)
+        yield key, Known(was.id, since, False, price + (old if words == old else words), None)
 
 
 def _reword(sheet: Sheet, id_: int, old: Sequence[Any], new: Sequence[Any]) -> None:
@@ -101,7 +101,7 @@ def _reword(sheet: Sheet, id_: int, old: Sequence[Any], new: Sequence[Any]) -> N
 def _ended(kind: Kind, known: Known, at: int) -> Known:
     """A price that is no longer listed."""
     empty = GONE[kind.name][: len(kind.row.VALUES)]
-    return Known(known.id, at, True, empty + known.state[len(empty) :], known.provider, known.thing, None)
+    return Known(known.id, at, True, empty + known.state[len(empty) :], None)
 
 
 def point_names(kind: Kind) -> tuple[str, ...]:

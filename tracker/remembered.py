@@ -1,7 +1,8 @@
 """What this process knows of each source's listing since it kept its last sweep, so that the next one need not read it again.
 
 It is used only where the transaction that keeps a sweep finds the source at the very version that was remembered, and changed only
-after a transaction has ended well; otherwise the database is read. The rows of the sources that were swept longest ago go first.
+after a transaction has ended well; otherwise the database is read, and so it is for the sources that would be too many rows: as they
+take turns, to let go of others for them would help none.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tracker.listing import Known, Listing
+from tracker.listing import OFFERS, RATES, Known, Listing
 from tracker.standing import Version
 
-MOST_ROWS = 60_000  # about 600 bytes each
 MOST_MOVES = 4  # of a source, that nobody has followed yet
+MOST_ROWS = 40_000  # about 450 bytes each
 
 Listings = Mapping[str, Listing]  # by the name of a kind
 Updates = Mapping[str, Mapping[str, Known]]  # by kind and identity: what a sweep changed
@@ -26,7 +27,7 @@ class Remembered:
     """The listings of sources by their last known version."""
 
     most_rows: int = MOST_ROWS
-    _found: dict[str, tuple[Version, Listings]] = field(default_factory=dict)  # the longest unused first
+    _found: dict[str, tuple[Version, Listings]] = field(default_factory=dict)
     _rows: dict[str, int] = field(default_factory=dict)
     _moves: dict[str, deque[tuple[Version, Version, Updates]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -43,12 +44,16 @@ class Remembered:
     def put(self, source: str, version: Version, listings: Listings, updates: Updates) -> None:
         """Remember a listing with what a sweep that is kept changed in it."""
         with self._lock:
-            self._found.pop(source, None)
-            for kind, changed in updates.items():
-                listings[kind].update(changed)
-            self._found[source] = (version, listings)
+            is_new = self._found.pop(source, None) is None
+            for kind in (OFFERS, RATES):
+                listings[kind.name].update(updates.get(kind.name, {}))
+                if is_new:
+                    listings[kind.name].share_words(kind)
             self._rows[source] = sum(len(listing.known) for listing in listings.values())
-            self._forget()
+            if sum(self._rows.values()) > self.most_rows:
+                del self._rows[source]
+            else:
+                self._found[source] = (version, listings)
 
     def moved(self, source: str, before: Version, after: Version, updates: Updates) -> None:
         """Note what a sweep that is kept changed, for whoever follows the source from version to version."""
@@ -70,9 +75,3 @@ class Remembered:
                 if before == after:
                     return found
             return None
-
-    def _forget(self) -> None:
-        """Let go of the sources swept longest ago while there are too many rows."""
-        while sum(self._rows.values()) > self.most_rows and self._found:
-            source = next(iter(self._found))
-            del self._found[source], self._rows[source]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tracker.guard.doubts import SweepRefused
 from tracker.guard.settings import GuardSettings
-from tracker.listing import OFFERS, Kind, Known, Prices
+from tracker.listing import OFFERS, Kind, Known, Prices, said
 
 DROP, ANCHOR, IMPLAUSIBLE, MOVED, LOST = "drop", "anchor", "implausible", "moved", "lost"
 BELIEVED_IN_TIME = (DROP, LOST)  # what is missing is missing; a wrong price does not become right by staying
@@ -77,10 +77,10 @@ def _drop(tally: Tally, settings: GuardSettings) -> str:
 
 
 def _provider_drop(tally: Tally, settings: GuardSettings) -> str:
-    missing = Counter(known.provider for known in _missing(tally).values())
+    missing = Counter(said(tally.kind, key, "provider") for key in _missing(tally))
     if max(missing.values(), default=0) < settings.provider_rows:
         return ""
-    before = Counter(known.provider for known in _present(tally).values())
+    before = Counter(said(tally.kind, key, "provider") for key in _present(tally))
     for provider, count in missing.items():
         if count == before[provider] and count >= settings.provider_rows and len(before) > 1:
             return f"all {count} prices of {provider} vanished at once"
@@ -89,12 +89,16 @@ def _provider_drop(tally: Tally, settings: GuardSettings) -> str:
 
 def _anchor(tally: Tally, source: str, settings: GuardSettings) -> str:
     """A GPU or model the source cannot be without has no price left in this sweep."""
-    missing = _missing(tally)
-    for anchor in settings.anchors.get(source, ()) if missing else ():
-        of_it = {key for key, known in tally.known.items() if known.thing == anchor and not known.gone}
-        if of_it and of_it <= missing.keys():
-            return f"{anchor}, which it listed, is missing"
+    for anchor in settings.anchors.get(source, ()) if (missing := _missing(tally)) else ():
+        if any(_is_of(tally, key, anchor) for key in missing):
+            left = (key for key, known in tally.known.items() if not known.gone and key not in missing)
+            if not any(_is_of(tally, key, anchor) for key in left):
+                return f"{anchor}, which it listed, is missing"
     return ""
+
+
+def _is_of(tally: Tally, key: str, thing: str) -> bool:
+    return bool(said(tally.kind, key, tally.kind.thing) == thing)
 
 
 def _fewest(tally: Tally, settings: GuardSettings) -> int:
