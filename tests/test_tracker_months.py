@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from databases import new_book, opened
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, select, text
 from sqlalchemy.exc import IntegrityError
 
 from tracker.asof import Moment, rows_at
@@ -21,6 +21,7 @@ from tracker.bookfile import Dated
 from tracker.bookstore import import_dated
 from tracker.clock import mend_future
 from tracker.database import open_database, reading, writing
+from tracker.latest import newest_first, with_latest
 from tracker.listing import OFFERS, RATES
 from tracker.maintenance.dump import dump, load
 from tracker.maintenance.retention import take_away
@@ -215,6 +216,28 @@ def test_sweeps_of_a_clock_that_was_ahead_move_back_over_the_end_of_a_month(pg: 
     with writing(pg) as connection:
         assert mend_future(connection, to_s(MARCH + 2 * HOUR), 1) == 1
     assert [count(pg, f"offer_point_2025_{month:02}") for month in (3, 4)] == [2, 0]
+
+
+@pytest.mark.real
+def test_the_newest_point_is_found_without_reading_months_whole(pg: Engine) -> None:
+    """Months of a few points, which PostgreSQL would rather read whole; then it could not stop at the newest."""
+    for month in range(1, 7):
+        sweep(pg, datetime(2025, month, 2, tzinfo=UTC), offer(month))
+    with pg.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("analyze"))
+    source, point = with_latest("postgresql", OFFERS.dimension, OFFERS.point, OFFERS.link)
+    query = select(OFFERS.dimension.c.id, point.c.price).select_from(source)
+    plan = text(f"explain {query.compile(pg)}".replace("%(param_1)s", "1"))
+    with reading(pg) as connection:
+        before = "\n".join(connection.execute(plan).scalars())
+        with newest_first(connection):
+            during = "\n".join(connection.execute(plan).scalars())
+            assert connection.execute(query).all() == [(1, 6 * RENT_SCALE)]
+        after = "\n".join(connection.execute(plan).scalars())
+    assert before == after
+    assert "Seq Scan on offer_point_2025_01" in before
+    assert "Seq Scan on offer_point" not in during
+    assert "Sort" not in during
 
 
 @pytest.mark.real

@@ -8,16 +8,17 @@ from pathlib import Path
 from sqlalchemy import Connection, select
 
 from tracker.asof import IMPORTED
+from tracker.column_types import HASH_SIZE
 from tracker.listing import SWEEP
 
 
 def book_digest(folder: Path) -> str:
-    """Hash of the book files in ``folder``."""
+    """Hash of the book files in ``folder``, of 16 bytes."""
     digest = hashlib.sha256()
     for name in ("offers.csv", "rates.csv"):
         path = folder / name
         digest.update(path.read_bytes() if path.exists() else b"")
-    return digest.hexdigest()
+    return digest.hexdigest()[:HASH_SIZE]
 
 
 def starter_is_loaded(connection: Connection, folder: Path) -> bool:

@@ -23,6 +23,7 @@ from scrapers.http import HostGate, SourceClient, SourceLimits, Stopped, StoredP
 from scrapers.redact import redact
 from tracker.attempt import attempt
 from tracker.bodies import keep_bodies
+from tracker.column_types import HASH_SIZE
 from tracker.config import Source, base_urls, hidden_of, secrets_of
 from tracker.database import reading
 from tracker.exchange import Exchange, fx_fault, load_newest
@@ -268,7 +269,7 @@ def fetch_pages(module: ModuleType, client: SourceClient, source: Source) -> lis
 
 
 def input_hash(pages: Sequence[Page], module: ModuleType, collector: Collector) -> str:
-    """Hash of all that decides a sweep's rows: the bodies, the parser, and the catalogue that resolves names."""
+    """Hash of all that decides a sweep's rows, of 16 bytes: the bodies, the parser, and the catalogue that resolves names."""
     digest = hashlib.sha256()
     settings = collector.world.settings.guard.model_dump_json()
     for part in (
@@ -281,7 +282,7 @@ def input_hash(pages: Sequence[Page], module: ModuleType, collector: Collector) 
         digest.update(hashlib.sha256(part.encode()).digest())
     for page in pages:
         digest.update(hashlib.sha256(page.url.encode()).digest() + hashlib.sha256(page.body).digest())
-    return digest.hexdigest()
+    return digest.hexdigest()[:HASH_SIZE]
 
 
 @lru_cache(maxsize=1)

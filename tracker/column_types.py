@@ -8,6 +8,8 @@ from typing import Any
 from sqlalchemy import DateTime, Interval, LargeBinary
 from sqlalchemy.types import TypeDecorator
 
+HASH_SIZE = 32  # digits of a hash of 16 bytes: enough to tell inputs apart
+
 
 class Hex(TypeDecorator[str]):
     """A hash as hexadecimal text here, in half as many bytes in the database; empty is empty."""
