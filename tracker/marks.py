@@ -8,13 +8,13 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Select, exists, func, or_, select
-from sqlmodel import SQLModel
 
 from tracker.listing import GOOD, OFFERS, RATES, SWEEP
 from tracker.rows import to_s
+from tracker.schema import TABLES
 from tracker.standing import Version
 
-QUARANTINE, BACKDATED = SQLModel.metadata.tables["quarantine"], SQLModel.metadata.tables["backdated"]
+QUARANTINE, BACKDATED = TABLES["quarantine"], TABLES["backdated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
