@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection, Engine, func, select, text
+from sqlalchemy.exc import OperationalError
 
 from tracker.database import writing
 from tracker.postgres import serialize
@@ -18,6 +19,8 @@ from tracker.rows import from_s, to_s
 
 TABLES = {"offer_point": ("offer_id", "offer"), "rate_point": ("rate_id", "rate")}
 AHEAD = 2  # months made before they begin
+PATIENCE_MS = 2_000  # for those who read and write, until a month is dropped another time
+LOCKED = "55P03"  # lock_not_available
 _NAME = re.compile(r"(?:offer|rate)_point_(\d{4})_(\d{2})")
 _THERE = text(
     "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = cast(:table as regclass) order by 1"
@@ -99,17 +102,37 @@ def _firsts(now: datetime) -> Iterator[int]:
 
 
 def drop_empty(connection: Connection, before: int) -> int:
-    """Drop the months that end before a moment and hold no point any more; returns how many."""
+    """Drop the months that end before a moment and hold no point any more; returns how many. One that is in use stays for the next time."""
     if connection.dialect.name == "postgresql":
         lock(connection)
-    gone = 0
-    for table in TABLES:
-        for month in months_there(connection, table):
-            name = f"{table}_{month[0]:04}_{month[1]:02}"
-            if bounds(month)[1] <= before and _is_empty(connection, name):
-                connection.execute(text(f"drop table {name}"))
-                gone += 1
-    return gone
+    return sum(
+        _drop(connection, table, f"{table}_{month[0]:04}_{month[1]:02}")
+        for table in TABLES
+        for month in months_there(connection, table)
+        if bounds(month)[1] <= before
+    )
+
+
+def _drop(connection: Connection, table: str, name: str) -> bool:
+    """Whether an empty month could be dropped. What others have written and not yet committed is waited for, and looked at again.
+
+    Whoever asks meanwhile waits for us: rather than keep them behind a long question of somebody else, it is given up.
+    """
+    if not _is_empty(connection, name):
+        return False
+    try:
+        with connection.begin_nested():
+            connection.exec_driver_sql(f"set local lock_timeout = {PATIENCE_MS}")
+            connection.exec_driver_sql(f"lock table only {table} in access exclusive mode")
+            empty = _is_empty(connection, name)
+            if empty:
+                connection.exec_driver_sql(f"drop table {name}")
+            connection.exec_driver_sql("set local lock_timeout to default")
+            return empty
+    except OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) != LOCKED:
+            raise
+        return False
 
 
 def _is_empty(connection: Connection, name: str) -> bool:

@@ -45,6 +45,7 @@ from tracker.standing import Standing, standing_of
 
 PAGE, UNMAPPED = TABLES["page"], TABLES["unmapped"]
 MISSES = GuardSettings().misses  # where nobody judges
+LONGEST_MS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,12 +195,17 @@ def _add_coverage(connection: Connection, report: SweepReport, at: int, kept: Ke
     """Returns the sweep's number."""
     told = {
         "source": report.source, "at": at, "lag_ms": to_ms(report.finished_at) - at * 1000,
-        "took_ms": to_ms(report.finished_at) - to_ms(report.started_at), "status": report.status, "complete": report.complete,
+        "took_ms": _took_ms(report), "status": report.status, "complete": report.complete,
         "rows": report.rows, "changed": kept.changed, "skipped": json.dumps(dict(report.skipped), sort_keys=True),
         "warned": json.dumps(dict(kept.warned), sort_keys=True), "quarantined": kept.quarantined, "conflicts": kept.conflicts,
         "bytes": report.bytes, "input_hash": bytes.fromhex(report.input_hash), "error": report.error[:2000],
     }  # fmt: skip
     return insert_row(connection, SWEEP, told)
+
+
+def _took_ms(report: SweepReport) -> int:
+    """How long it took by the clock, as far as the column holds that: a clock may be set by years meanwhile, and back."""
+    return min(max(to_ms(report.finished_at) - to_ms(report.started_at), 0), LONGEST_MS)
 
 
 def _note_unmapped(connection: Connection, report: SweepReport) -> None:

@@ -25,12 +25,14 @@ POSTGRESQL = {
     "time": "to_timestamp(({0}) / 1000.0)",
     "bytes": "case when {0} ~ '^([0-9a-f]{{2}})*$' then decode({0}, 'hex') else '' end",
     "hex": "encode({0}, 'hex')",
+    "took": "cast(greatest(0, least({0}, 2147483647)) as integer)",  # by a clock that was set meanwhile: years, or less than nothing
 }
 SQLITE = {
     "ms": "(cast(strftime('%s', {0}) as integer) * 1000 + cast(substr(strftime('%f', {0}), 4) as integer))",
     "time": "strftime('%Y-%m-%d %H:%M:%f', ({0}) / 1000.0, 'unixepoch') || '000'",
     "bytes": "from_hex({0})",
     "hex": "lower(hex({0}))",
+    "took": "max(0, min({0}, 2147483647))",
 }
 SAME = ("id", "source", "at", "status", "complete", "rows", "changed", "skipped", "warned", "quarantined", "conflicts", "bytes", "error")
 
@@ -53,7 +55,7 @@ def upgrade() -> None:
     ended, begun = words["ms"].format("finished_at"), words["ms"].format("started_at")
     told = {
         "lag_ms": f"{words['ms'].format('recorded_at')} - at * 1000",
-        "took_ms": f"cast({ended} - {begun} as integer)",
+        "took_ms": words["took"].format(f"{ended} - {begun}"),
         "input_hash": words["bytes"].format("input_hash"),
     }
     _remake(columns, told)
