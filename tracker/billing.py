@@ -44,12 +44,13 @@ def bills(
     world: World, book: Book, model: ModelSpec, workload: Workload, skus: tuple[str, ...], providers: frozenset[str] | None = None
 ) -> Bills:
     """Bills at every eligible price list: fresh ones, else the last known."""
-    fresh = [entry.value for entry in book.rates if entry.fresh]
+    known = book.rates_of(model.id)
+    fresh = [entry.value for entry in known if entry.fresh]
     rates = fresh
     ranking = _ranked(world, rates, book, model, workload, skus, providers)
     is_fresh = bool(ranking.ranked)
     if not is_fresh:
-        rates = [entry.value for entry in book.rates]
+        rates = [entry.value for entry in known]
         ranking = _ranked(world, rates, book, model, workload, skus, providers)
     batch = _ranked(world, rates, book, model, replace(workload, batch_share=Decimal(1)), skus, providers)
     rows = tuple(_row(choice, workload, batch) for choice in ranking.ranked)

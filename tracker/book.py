@@ -75,6 +75,10 @@ class Book:
         at, given = to_s(self.at), self.price_lists.reading.given
         return self.price_lists.of(row for row in rows if (_in_force(row, at) if row[ID] >= 0 else given[row[ID]].value.in_force(self.at)))
 
+    def announced_of(self, model: str) -> Entries[TokenRate]:
+        """Those of a model that start later."""
+        return self.announced.of(row for row in self.announced.rows if row[MODEL] == model)
+
     @property
     def announced(self) -> Entries[TokenRate]:
         """Token rates that start later."""

@@ -13,8 +13,10 @@ from engine.plans import Rental
 from engine.served import Served, rental_of
 from engine.setups import Setup, SetupPolicy
 from tracker.book import Book
+from tracker.offer_market import market_of
 from tracker.questions import Question
 from tracker.recompute import Sizer
+from tracker.row_fields import IS_SLICE
 from tracker.snapshot import ModelAnswer
 from tracker.world import World
 
@@ -42,12 +44,14 @@ class Candidates:
 
 def candidates(world: World, sizer: Sizer, book: Book, found: ModelAnswer, question: Question, interruption_loss: Decimal) -> Candidates:
     """From the prices ``found`` was ranked by: fresh ones, or the last known where nothing is fresh. Spot only with its loss."""
-    offers = [entry.value for entry in book.offers if not entry.is_slice and (entry.fresh or not found.setup_fresh)]
+    whole = book.offers.fresh() if found.setup_fresh else book.offers
+    offers = whole.of(row for row in whole.rows if not row[IS_SLICE])
     fits = sizer.fits(found.model, question.need, question.policy)
     chosen: list[Candidate] = []
     unknown: dict[str, None] = {}
     for policy, loss in _markets(question.offers, interruption_loss):
-        setups = _cheapest_of_each(priced_setups(found.model, fits, offers, world.catalogue.formats, SetupPolicy(offers=policy)))
+        split = market_of(offers, policy)
+        setups = _cheapest_of_each(priced_setups(found.model, fits, split, world.catalogue.formats, SetupPolicy(offers=policy)))
         known = _served(sizer, setups, fits, question, book)
         chosen += _front(setups, known, question, loss)
         unknown |= dict.fromkeys(f"{setup.gpu}: {one.reason}" for setup, one in known.items() if one.requests_per_month is None)

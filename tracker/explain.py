@@ -19,7 +19,9 @@ from engine.receipts import Receipt, ReceiptLine
 from engine.served import Served
 from engine.setups import Setup
 from engine.workloads import Workload
+from tracker.asof import SOURCE
 from tracker.book import Book, Listed, Value
+from tracker.entries import Entries
 from tracker.facts.values import Catalogue
 from tracker.rows import to_s
 from tracker.snapshot import ModelAnswer
@@ -216,9 +218,10 @@ def _sighting(value: GpuOffer | TokenRate, listed: Listed[GpuOffer] | Listed[Tok
     return (ReceiptLine(name="told by", value=origin, source=value.source_url), seen)
 
 
-def _listed(entries: Iterable[Listed[Value]], value: Value) -> Listed[Value] | None:
+def _listed(entries: Entries[Value], value: Value) -> Listed[Value] | None:
     """The book's entry of an offer or rate: who told it, and whether it is fresh."""
-    return next((entry for entry in entries if entry.value == value), None)
+    told = entries.of(row for row in entries.rows if row[SOURCE] == value.source)
+    return next((entry for entry in told if entry.value == value), None)
 
 
 def _conditions(rate: TokenRate) -> str:

@@ -17,9 +17,11 @@ from tracker.cli.values import context_tokens, known_words
 from tracker.database import reading
 from tracker.errors import UnknownName, did_you_mean
 from tracker.explain import Section, explain_answer, readings, seen_by
+from tracker.offer_search import by_price
 from tracker.present import age, capacity_text, money, row, setup_text
 from tracker.questions import Question, default_question
 from tracker.recompute import Sizer, answer
+from tracker.row_fields import GPU, PROVIDER, TIER
 from tracker.snapshot import ModelAnswer
 from tracker.stated import with_overrides
 from tracker.web.app import answer_facts, listed_facts
@@ -198,13 +200,13 @@ def offers(
     """Rental offers of the book, cheapest per GPU first."""
     here = session()
     wanted, tiers = (here.world.gpu(gpu) if gpu else ""), known_words(tier, TIERS, "tier")
-    listed = [o for o in book_of(here).offers if wanted in ("", o.value.gpu) and (not tiers or o.value.tier in tiers)]
-    providers = sorted({o.value.provider for o in listed})
+    book = book_of(here).offers
+    listed = [row for row in book.rows if wanted in ("", row[GPU]) and (not tiers or row[TIER] in tiers)]
+    providers = sorted({row[PROVIDER] for row in listed})
     if provider and provider not in providers:
         raise UnknownName(f"no offer of provider {provider!r}{did_you_mean(provider, providers)}; there are {', '.join(providers)}")
-    found = [o for o in listed if provider in ("", o.value.provider)]
-    found.sort(key=lambda o: (o.value.usd_per_gpu_hour, o.value.provider, o.value.sku, o.value.region))
-    shown = found[:limit] if limit else found
+    found = by_price((row for row in listed if provider in ("", row[PROVIDER])), book.reading)
+    shown = [book.reading.listed(row) for row in (found[:limit] if limit else found)]
     if as_json:
         print_json([listed_facts(entry) for entry in shown])
         return
@@ -232,7 +234,7 @@ def rates(
     """API token rates of a model in force now, per million tokens."""
     here = session()
     spec, book = here.world.model(model), book_of(here)
-    found = [r for r in (book.announced if announced else book.rates) if r.value.model == spec.id]
+    found = list(book.announced_of(spec.id) if announced else book.rates_of(spec.id))
     found.sort(key=lambda r: (r.value.provider, r.value.sku, r.value.region, r.value.conditions.min_prompt_tokens, r.value.source))
     if as_json:
         print_json([listed_facts(entry) for entry in found])

@@ -58,7 +58,7 @@ def bill(
     spec = here.world.model(model)
     asked = _workload(here.world.workload(workload), requests, cold_share)
     book = book_of(here)
-    known = [entry.value for entry in book.rates if entry.value.model == spec.id]
+    known = [entry.value for entry in book.rates_of(spec.id)]
     spelled = ",".join(here.world.provider_ids.get(word.strip(), word.strip()) for word in provider.split(","))
     providers = known_words(spelled, sorted({rate.provider for rate in known}), f"provider of {spec.id}")
     skus = known_words(sku, sorted({rate.sku for rate in known}), f"price list of {spec.id}") or here.world.settings.track.skus

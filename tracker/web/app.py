@@ -21,6 +21,7 @@ from tracker.plain import as_json, plain
 from tracker.present import HEADER, rows, source_line
 from tracker.questions import tracked
 from tracker.readiness import not_ready
+from tracker.row_fields import SELLER
 from tracker.snapshot import ActiveAlert, ModelAnswer, Snapshot
 from tracker.web import budgets, pictures, series
 from tracker.web.asked import asked, question_facts
@@ -128,7 +129,8 @@ def _api(app: FastAPI, served: Served, seen: SnapshotAt) -> None:
     def rates(model: str = "", provider: str = "", at: str = "") -> Response:
         """Token rates in force."""
         now = seen(at)
-        found = [r for r in now.book.rates if model in ("", r.value.model) and provider in ("", r.value.provider)]
+        rates = now.book.rates_of(model) if model else now.book.rates
+        found = rates.of(row for row in rates.rows if provider in ("", row[SELLER]))
         return _json({**when(now), "rates": [listed_facts(entry) for entry in found]})
 
     @app.get("/api/v1/alerts")
