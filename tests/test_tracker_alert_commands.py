@@ -19,6 +19,7 @@ from sqlalchemy import Engine, update
 from upstream import Upstream
 from watching import CHEAPER, HOOK, STALE, Watch, watch_with
 
+from tracker.alerting import gallery
 from tracker.alerting.backtest import Missed, backtest, summary
 from tracker.alerting.counts import alert_counts
 from tracker.alerting.decisions import retry
@@ -139,11 +140,15 @@ def test_a_test_is_really_sent(shell: Watch, upstream: Upstream, monkeypatch: py
     assert len(shell.told()) == 1  # it is no alert
 
 
-def test_an_address_nobody_can_have_is_told_in_a_line(shell: Watch) -> None:
+@pytest.mark.parametrize("can_draw", [True, False])
+def test_an_address_nobody_can_have_is_told_in_a_line(shell: Watch, monkeypatch: pytest.MonkeyPatch, can_draw: bool) -> None:
+    """And what pictures need, in another one, where it is not there."""
+    monkeypatch.setattr(gallery, "can_draw", lambda: can_draw)
     mail = Email(host="127.0.0.1", port=9, security="none", to=("a@x..example",))
     shell.world = replace(shell.world, alerts=replace(shell.world.alerts, routes={"mail": mail}))
     done = run(shell, "test")
-    assert (done.code, done.text, done.err) == (1, "mail: unexpected HeaderParseError", "")
+    missing = "" if can_draw else " messages carry no pictures of the price history: pip install 'breakeven[pictures]'"
+    assert (done.code, done.text, done.err) == (1, "mail: unexpected HeaderParseError" + missing, "")
 
 
 def test_a_route_that_is_off_says_why(shell: Watch, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -309,6 +309,7 @@ def test_pictures_over_http_are_drawn_outside_and_go_on_after_a_kill(serving: tu
 def test_over_http_too_a_kill_in_mid_drawing_costs_a_moment(
     serving: tuple[Serving, str], acting: Callable[..., Studio], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("PIL")  # the address says so where it is not there
     found, url = serving
     found._studio, mark = acting(), tmp_path / "mark"
     draw = found._studio.png
