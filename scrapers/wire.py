@@ -14,7 +14,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 from urllib.request import getproxies, proxy_bypass
 
@@ -32,13 +32,23 @@ _UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN)
 Result = TypeVar("Result")
 
 
+@lru_cache(maxsize=1)
+def trusting(_paths: ssl.DefaultVerifyPaths, _hour: int) -> ssl.SSLContext:
+    """The certificates that are trusted, read once an hour for all sweeps: a context takes 1 MB and a sixtieth of a second."""
+    context = httpx.create_ssl_context()
+    context.set_alpn_protocols(["http/1.1"])
+    # httpcore says the same before each connection; it must not be said to a context that others connect with at that moment
+    context.set_alpn_protocols = lambda alpn_protocols: None  # type: ignore[method-assign]
+    return context
+
+
 class PatientTransport(httpx.BaseTransport):
     """Carries the requests of one sweep, or of one delivery, through the proxy that the environment names if it names one."""
 
     def __init__(self, base_url: str, budget: Budget, *, trust_env: bool = True) -> None:
         base = httpx.URL(base_url)
         self._pool = httpcore.ConnectionPool(
-            ssl_context=httpx.create_ssl_context() if base.scheme == "https" else None,
+            ssl_context=trusting(ssl.get_default_verify_paths(), int(budget.monotonic() // 3600)) if base.scheme == "https" else None,
             proxy=_proxy(base) if trust_env else None,
             keepalive_expiry=30,
             network_backend=PatientBackend(budget),

@@ -3,7 +3,8 @@
     python tests/bench/start.py [--rounds 5]    (--short: 2 rounds)
 
 The empty application is uvicorn and FastAPI over a migrated SQLite file, with one route /metrics. Both start with a database that was
-made before, and with every source switched off, so that nothing is fetched. Fails beyond 1.5, or beyond 110 MB at rest.
+made before, and with every source switched off, so that nothing is fetched. Fails beyond 1.5, or beyond 110 MB at rest; the memory
+after the first page, which loads the web framework, is held to the same. The first /metrics must be that of a book that was read.
 """
 
 from __future__ import annotations
@@ -44,10 +45,12 @@ uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="error", lif
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Seconds to the first answer, and MB resident at rest."""
+    """Seconds to the first answer, and MB resident at rest; then seconds of the first page, and MB resident after it."""
 
     seconds: float
     mb: float
+    page_s: float
+    paged_mb: float
 
 
 def main() -> int:
@@ -68,7 +71,9 @@ def main() -> int:
     mb, bare_mb = (median(one.mb for one in side) for side in zip(*pairs, strict=True))
     print(f"start to the first /metrics {mine:6.2f} s   empty application {bare:6.2f} s   ratio {ratio:5.2f}   (goal {GOAL})")
     print(f"resident at rest {mb:6.1f} MB   (goal {GOAL_MB})   empty application {bare_mb:6.1f} MB")
-    return 0 if (ratio <= GOAL and mb <= GOAL_MB) or asked.short else 1
+    page_s, paged_mb = (median(values) for values in zip(*((one.page_s, one.paged_mb) for one, _ in pairs), strict=True))
+    print(f"the first page takes {page_s:6.2f} s more   resident after it {paged_mb:6.1f} MB   (goal {GOAL_MB})")
+    return 0 if (ratio <= GOAL and max(mb, paged_mb) <= GOAL_MB) or asked.short else 1
 
 
 def _all_off() -> str:
@@ -98,24 +103,31 @@ def start(command: list[str], folder: Path) -> Started:
         [word.format(port=port) if word == "{port}" else word for word in command], env=env, stdout=subprocess.DEVNULL
     )
     try:
-        while not _answers(f"http://127.0.0.1:{port}/metrics"):
+        url = f"http://127.0.0.1:{port}"
+        while (found := _answer(f"{url}/metrics")) is None:
             if process.poll() is not None or perf_counter() - begun > 120:
                 raise SystemExit(f"{command[0]} did not start")
             sleep(0.005)
         seconds = perf_counter() - begun
+        if b"breakeven_build_info" in found and b"\nbreakeven_snapshot_timestamp_seconds " not in found:
+            raise SystemExit("the first /metrics is that of no book")
         sleep(REST_S)
-        return Started(seconds, _resident_mb(process.pid))
+        mb, begun = _resident_mb(process.pid), perf_counter()
+        _answer(f"{url}/")
+        return Started(seconds, mb, perf_counter() - begun, _resident_mb(process.pid))
     finally:
         process.terminate()
         process.wait(20)
 
 
-def _answers(url: str) -> bool:
+def _answer(url: str) -> bytes | None:
+    """The body; None where there is no answer, or no such page (the empty application has one route)."""
     try:
         with urllib.request.urlopen(url, timeout=30) as answer:
-            return bool(answer.status == 200 and answer.read())
+            body: bytes = answer.read()
+            return body or None
     except (urllib.error.URLError, ConnectionError):
-        return False
+        return None
 
 
 def _free_port() -> int:

@@ -13,6 +13,7 @@ from tracker.cli.session import Session, print_table, session
 from tracker.database import only_daemon
 from tracker.facts.values import Facts
 from tracker.kept import Kept
+from tracker.memory import share_arenas
 from tracker.paths import config_dir, data_dir, user_config_dir
 from tracker.recompute import Sizer
 from tracker.serving import Serving, listen, say
@@ -50,6 +51,7 @@ def run(
         stop_on_signals(serving.stop)
         url = f"http://{address[0]}:{bound.getsockname()[1]}"
         say(f"page {url}/   metrics {url}/metrics   API {url}/api/v1/models   database {here.db.url.render_as_string(hide_password=True)}")
+        share_arenas()  # before there are threads
         serving.serve(bound)
         daemon = _daemon(here, serving)
         kept.keep(Facts(catalogue=found.catalogue, points=found.points), (serving.sizer.known, serving.sizer.compiled))

@@ -1,0 +1,37 @@
+"""Threads share the heaps of the C library."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+import sys, threading
+from tracker.memory import share_arenas
+if sys.argv[1] == "shared":
+    share_arenas()
+held, together, over = [], threading.Barrier(17), threading.Event()
+def hold():
+    held.append(bytes(100_000))
+    together.wait()
+    over.wait()
+for _ in range(16):
+    threading.Thread(target=hold, daemon=True).start()
+together.wait()
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmSize")))
+"""
+
+
+def reserved_mb(how: str) -> float:
+    """Address space of a process in which sixteen threads hold memory."""
+    ran = subprocess.run([sys.executable, "-c", CODE, how], capture_output=True, text=True, check=True, timeout=60)
+    return int(ran.stdout) / 1000
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="heaps of glibc")
+def test_threads_share_heaps() -> None:
+    """A heap of its own reserves 64 MiB for a thread; up to eight a core are made."""
+    assert reserved_mb("each") - reserved_mb("shared") > 5 * 64
