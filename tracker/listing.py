@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import compress, repeat
-from operator import attrgetter, ne
+from itertools import compress
+from operator import ne
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, Table, bindparam, func, select
@@ -77,9 +77,7 @@ class Known(NamedTuple):
         return self.absence is not None and self.absence.why == MISSED
 
 
-_STATE = attrgetter("state")
 _entry: Callable[[type[Known], tuple[Any, ...]], Known] = tuple.__new__  # Known(...) itself takes as long again
-_NOTHING = Known(0, 0, True, (), None)
 
 
 @dataclass(slots=True)
@@ -89,11 +87,14 @@ class Listing:
     known: dict[str, Known] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
+    _states: dict[str, tuple[Any, ...]] = field(init=False, compare=False)  # of ``known``: most rows need no more than a look at it
+
+    def __post_init__(self) -> None:
+        self._states = {key: entry[3] for key, entry in self.known.items()}
 
     def differing(self, rows: Mapping[str, Row]) -> dict[str, Row]:
         """Those of the rows, by identity and all of one kind, that are new or not as they are listed."""
-        were = map(_STATE, map(self.known.get, rows, repeat(_NOTHING)))
-        found = {key: rows[key] for key in compress(rows, map(ne, states(rows.values()), were))}
+        found = {key: rows[key] for key in compress(rows, map(ne, states(rows.values()), map(self._states.get, rows)))}
         back = [key for key in self.gone if key in rows and key not in found]
         return {key: row for key, row in rows.items() if key in found or key in back} if back else found
 
@@ -103,11 +104,13 @@ class Listing:
         prices = len(kind.row.VALUES)
         for key, (id_, at, gone, told, absence) in self.known.items():
             own = told[prices:]
-            self.known[key] = _entry(Known, (id_, at, gone, told[:prices] + words.setdefault(own, own), absence))
+            self._states[key] = told[:prices] + words.setdefault(own, own)
+            self.known[key] = _entry(Known, (id_, at, gone, self._states[key], absence))
 
     def update(self, changed: Mapping[str, Known]) -> None:
         """What some of them are from now on."""
         self.known.update(changed)
+        self._states.update((key, entry.state) for key, entry in changed.items())
         self.absent = self.absent - changed.keys() | {key for key, entry in changed.items() if entry.absence is not None}
         self.gone = self.gone - changed.keys() | {key for key, entry in changed.items() if entry.gone}
 
