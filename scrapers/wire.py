@@ -38,7 +38,7 @@ def trusting(_paths: ssl.DefaultVerifyPaths, _hour: int) -> ssl.SSLContext:
     context = httpx.create_ssl_context()
     context.set_alpn_protocols(["http/1.1"])
     # httpcore says the same before each connection; it must not be said to a context that others connect with at that moment
-    context.set_alpn_protocols = lambda alpn_protocols: None  # type: ignore[method-assign]
+    context.set_alpn_protocols = lambda alpn_protocols: None  # type: ignore[method-assign]  # of this object alone
     return context
 
 
