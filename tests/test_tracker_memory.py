@@ -1,12 +1,17 @@
-"""Threads share the heaps of the C library."""
+"""Threads share the heaps of the C library, and cycles are looked for once a command runs."""
 
 from __future__ import annotations
 
+import gc
 import platform
 import subprocess
 import sys
 
 import pytest
+from commands import breakeven
+
+from tracker.cli import times
+from tracker.memory import THRESHOLD, collect_later
 
 CODE = """
 import sys, threading
@@ -35,3 +40,14 @@ def reserved_mb(how: str) -> float:
 def test_threads_share_heaps() -> None:
     """A heap of its own reserves 64 MiB for a thread; up to eight a core are made."""
     assert reserved_mb("each") - reserved_mb("shared") > 5 * 64
+
+
+def test_cycles_are_looked_for_seldom_while_a_command_runs_and_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+    monkeypatch.setattr(times, "moment", lambda *_: seen.append((gc.isenabled(), gc.get_threshold())))
+    assert breakeven("--at", "2026-10-16", "download-time", "--help").code == 0
+    assert seen == [(True, THRESHOLD)]
+    collect_later()
+    assert not gc.isenabled()
+    assert breakeven("--help").code == 0  # of all: no command runs
+    assert gc.isenabled()

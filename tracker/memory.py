@@ -13,6 +13,12 @@ ARENAS = 2
 def collect_rarely() -> None:
     """Look for cycles after 50,000 new values instead of 700."""
     gc.set_threshold(*THRESHOLD)
+    gc.enable()
+
+
+def collect_later() -> None:
+    """Look for no cycles until ``collect_rarely``: what a start makes is there to stay."""
+    gc.disable()
 
 
 def share_arenas() -> None:

@@ -14,6 +14,7 @@ from tracker.cli.commands import Commands
 from tracker.cli.times import At, stand_at
 from tracker.errors import BreakevenError
 from tracker.faults import fault_line
+from tracker.memory import collect_rarely
 
 app = typer.Typer(
     cls=Commands,
@@ -26,7 +27,8 @@ app = typer.Typer(
 
 @app.callback()
 def _options(at: At = "") -> None:
-    """Options of every command."""
+    """Options of every command, which has been loaded by now."""
+    collect_rarely()
     stand_at(at)
 
 

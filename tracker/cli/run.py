@@ -13,7 +13,7 @@ from tracker.cli.session import Session, print_table, session
 from tracker.database import only_daemon
 from tracker.facts.values import Facts
 from tracker.kept import Kept
-from tracker.memory import share_arenas
+from tracker.memory import collect_later, collect_rarely, share_arenas
 from tracker.paths import config_dir, data_dir, user_config_dir
 from tracker.recompute import Sizer
 from tracker.serving import Serving, listen, say
@@ -36,6 +36,7 @@ def run(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every skipped reason and fault.")] = False,
 ) -> None:
     """Collect, recompute and serve in the foreground until Ctrl-C."""
+    collect_later()
     logging.basicConfig(
         level=logging.DEBUG if verbose else logging.ERROR, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr
     )
@@ -56,6 +57,7 @@ def run(
         daemon = _daemon(here, serving)
         kept.keep(Facts(catalogue=found.catalogue, points=found.points), (serving.sizer.known, serving.sizer.compiled))
         daemon.schedule()
+        collect_rarely()
         say("collecting; Ctrl-C stops")
         supervisor().watch(daemon.stop, daemon.pulse)
         say("stopping")
