@@ -195,3 +195,13 @@ def test_a_reader_reads_the_views_and_nothing_else(
         ):
             with pytest.raises(AssertionError, match=r"permission denied|read-only transaction"):
                 postgres.psql(name, forbidden, user="views_reader")
+
+
+def test_current_offers_are_found_without_reading_all_points(request: pytest.FixtureRequest) -> None:
+    """By their plan on SQLite, which has no statistics to go by."""
+    (book,) = opened(new_book(request, "sqlite"))
+    with book.connect() as connection:
+        plan = [row[3] for row in connection.execute(text("explain query plan select * from v_current_offers"))]
+    assert "SCAN o" in plan
+    assert "SCAN p" not in plan
+    assert any(step.startswith("SEARCH p USING PRIMARY KEY (offer_id=? AND at=?)") for step in plan)

@@ -39,7 +39,9 @@ SQLITE = {
     "number": "cast({0} as real)",
     "least": "min",
     "greatest": "max",
-    "latest": "join offer_point p on p.offer_id = o.id and p.at = (select max(at) from offer_point where offer_id = o.id and at <= {now})",
+    # a cross join keeps this order: 1.4 s over the 11 million points of a year, 12 s where SQLite goes through all of them
+    "latest": """cross join offer_point p
+        on p.offer_id = o.id and p.at = (select max(at) from offer_point where offer_id = o.id and at <= {now})""",
     "months": """
     select day as month, cast(strftime('%s', day) as integer) as start_s, cast(strftime('%s', day, '+1 month') as integer) as end_s
     from (
