@@ -61,6 +61,15 @@ def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(found)
 
 
+def covered_hours(spans: Iterable[Span]) -> Fraction:
+    """Hours that the spans cover, each counted once however many of them lie over it."""
+    hours, reached = Fraction(0), datetime.min.replace(tzinfo=UTC)
+    for span in sorted(spans, key=lambda span: span.start):
+        if span.end > reached:
+            hours, reached = hours + hours_between(max(span.start, reached), span.end), span.end
+    return hours
+
+
 def within(spans: Iterable[Span], start: datetime, end: datetime) -> tuple[Span, ...]:
     """The parts of the spans in [start, end)."""
     cut = (replace(span, start=max(span.start, start), end=min(span.end, end)) for span in spans)

@@ -33,6 +33,7 @@ from tracker.alerting.replay import read_past, snapshots
 from tracker.billing import bills
 from tracker.book import read_book
 from tracker.budgets.costs import budgets_at
+from tracker.budgets.facts import budget_facts
 from tracker.budgets.live import Budgets
 from tracker.budgets.prices import History
 from tracker.budgets.state import BudgetState
@@ -189,8 +190,29 @@ def test_a_file_that_is_gone_since_the_start_makes_it_unknown_and_says_why(db: E
     world = world_of(tmp_path, 'rentals = "rentals.csv"', rentals_csv=RENTALS)
     (world.config.config_dir / "rentals.csv").unlink()
     found = state(db, world, at(10))
-    assert (found.spent_usd, found.projected_usd, found.unknown_hours) == (0, None, 240)
-    assert "cannot be read" in found.parts[0].how
+    assert (found.spent_usd, found.projected_usd, found.unknown_hours) == (None, None, 240)
+    assert found.parts[0].how == "rentals.csv: cannot be read: No such file or directory"  # and not in which folder of the server
+
+
+def test_hours_in_which_several_rentals_are_unknown_are_counted_once(db: Engine, tmp_path: Path) -> None:
+    """Ten hours of the second day, and the 30 hours from their sixth one on: 35 hours of the month."""
+    lines = RENTALS + "2026-11-02T05:00:00Z,2026-11-03T11:00:00Z,euro-cloud,test-80,1,4,EUR\n"
+    found = state(db, world_of(tmp_path, 'rentals = "rentals.csv"', rentals_csv=lines), at(10))
+    assert (found.spent_usd, found.unknown_hours) == (Decimal(600), Decimal(35))
+
+
+def test_a_month_without_a_known_price_has_cost_nobody_knows_what_and_not_nothing(db: Engine, tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    found = state(db, world, at(10))
+    assert (found.spent_usd, found.projected_usd, found.unknown_hours) == (None, None, 240)
+    facts = budget_facts(found)
+    assert (facts["month_to_date_usd"], facts["parts"][0]["month_to_date_usd"]) == (None, None)
+    assert "month_to_date_usd" not in figures(Budgets(db, world).on(recompute(db, world, Sizer(world), at(10))))
+    with patch.object(sessions, "world", lambda: world), patch.object(commands, "sessions_open_book", lambda *_: db):
+        shown = breakeven("budget", "--explain", at=at(10)).text
+    assert "so far 2026-11-01 to 2026-11-11 00:00 UTC: not known" in shown
+    assert "0.00" not in shown.replace("9,000.00", "")
+    assert state(db, world, at(0)).spent_usd == 0  # nothing has passed
 
 
 def test_a_budget_may_be_for_several_things(db: Engine, tmp_path: Path) -> None:
@@ -326,6 +348,20 @@ def paced(db: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paced:
     """At $9,200 a month a November comes to $9,073.97: 5 % over $8,641.88, so over the $8,500 of the plan by 6.8 %."""
     monkeypatch.setenv("BREAKEVEN_WEBHOOK_URL", "http://127.0.0.1:9/hook")
     return Paced(db, world_of(tmp_path, usd="8500", rules=PACE + HOOK))
+
+
+def test_a_month_whose_first_price_is_that_of_now_is_told_without_a_sum_so_far(
+    db: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """29 days at $9,200 a month of 730 hours come to $8,771.51."""
+    monkeypatch.setenv("BREAKEVEN_WEBHOOK_URL", "http://127.0.0.1:9/hook")
+    paced = Paced(db, world_of(tmp_path, usd="8000", rules=PACE.replace("sweeps = 2", "sweeps = 1") + HOOK))
+    (alarm,) = paced.see(1, **DEAR)
+    assert alarm.text == (
+        "budget team: 2026-11 comes to $8,771.51 instead of $8,000.00 (+9.6 %): ? so far, most of it large-60b at the cheapest API: "
+        "turns (?, the rest of the month at the price of now); of 24 hours no price is known, they are not in it"
+    )
+    assert (alarm.facts["month_to_date_usd"], alarm.facts["driver_usd"]) == (None, None)
 
 
 def test_a_month_that_comes_to_more_than_planned_is_told_once_and_is_over_when_it_does_not(paced: Paced) -> None:

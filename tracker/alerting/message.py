@@ -213,13 +213,14 @@ def _market(facts: Facts) -> dict[str, Any]:
 
 def _paced(heard: Heard, before: State, world: World) -> Said:
     facts = heard.seen.facts
-    projected, planned, so_far = (money(Decimal(facts[name])) for name in ("projected_usd", "budget_usd", "month_to_date_usd"))
+    projected, planned = (money(Decimal(facts[name])) for name in ("projected_usd", "budget_usd"))
+    so_far, by_driver = ("?" if facts[name] is None else f"${money(Decimal(facts[name]))}" for name in ("month_to_date_usd", "driver_usd"))
     title = f"budget {facts['budget']}: {facts['month']} comes to ${projected} instead of ${planned}"
     unknown = Decimal(facts["unknown_hours"])
     lacking = f"; of {unknown.normalize():f} hours no price is known, they are not in it" if unknown else ""
     text = (
-        f"{title} ({Decimal(facts['over_percent']):+.1f} %): ${so_far} so far, most of it {facts['driver']} "
-        f"(${money(Decimal(facts['driver_usd']))}, the rest of the month {facts['driver_ahead']}){lacking}"
+        f"{title} ({Decimal(facts['over_percent']):+.1f} %): {so_far} so far, most of it {facts['driver']} "
+        f"({by_driver}, the rest of the month {facts['driver_ahead']}){lacking}"
     )
     return title, text, dict(facts)
 

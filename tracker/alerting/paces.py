@@ -36,13 +36,14 @@ def _side(rule: BudgetPace, state: BudgetState) -> str:
 
 def budget_facts(state: BudgetState) -> Mapping[str, Any]:
     """Where a budget stands, as plain values; money to the cent."""
-    driver, projected = state.driver, state.projected_usd
+    driver, projected, spent, by_driver = state.driver, state.projected_usd, state.spent_usd, state.spent_by(state.driver)
     return {
         "budget": state.name, "month": f"{state.month:%Y-%m}", "budget_usd": f"{state.budget_usd:f}",
-        "month_to_date_usd": f"{cents(state.spent_usd):f}", "projected_usd": None if projected is None else f"{cents(projected):f}",
+        "month_to_date_usd": None if spent is None else f"{cents(spent):f}",
+        "projected_usd": None if projected is None else f"{cents(projected):f}",
         "over_percent": None if projected is None else _percent(projected, state.budget_usd),
         "unknown_hours": f"{cents(state.unknown_hours):f}", "driver": driver.what,
-        "driver_usd": f"{cents(to_decimal(driver.spent.usd)):f}", "driver_ahead": driver.how,
+        "driver_usd": None if by_driver is None else f"{cents(to_decimal(by_driver)):f}", "driver_ahead": driver.how,
     }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from engine.budgets import Span, Spent, ahead, hours_between, joined, month_of, spent
+from engine.budgets import Span, Spent, ahead, covered_hours, hours_between, joined, month_of, spent
 from tracker.asof import Moment
 from tracker.budgets.prices import History, price_in
 from tracker.budgets.settings import ApiUse, BudgetSettings, file_of
@@ -103,17 +103,19 @@ def _booked(world: World, name: str, exchange: Exchange, at: datetime) -> Part:
     """Rentals of the file: those of the month so far, and those booked for the rest of it. Hours without one cost nothing."""
     start, end = month_of(at)
     what = f"rentals of {Path(name).name}"
+    file = file_of(name, world.config.config_dir, world.config.user_dir)
     try:
-        rentals = read_rentals(file_of(name, world.config.config_dir, world.config.user_dir))
+        rentals = read_rentals(file)
     except RecordError as error:  # since the start: nothing is known until it is mended
         unknown = hours_between(start, at)
-        return Part(what=what, spans=(), spent=Spent(usd=Fraction(0), unknown_hours=unknown), ahead=None, how=str(error))
+        why = str(error).replace(str(file), file.name)  # the API tells it to anybody: where the file lies is nobody's business
+        return Part(what=what, spans=(), spent=Spent(usd=Fraction(0), unknown_hours=unknown), ahead=None, how=why)
     past, rest = (joined(_booked_spans(rentals, *bounds, exchange)) for bounds in ((start, at), (at, end)))
     usd, left = ([span.usd for span in spans] for spans in (past, rest))
     return Part(
         what=what,
         spans=past,
-        spent=Spent(usd=_sum(usd), unknown_hours=sum((span.hours for span in past if span.usd is None), Fraction(0))),
+        spent=Spent(usd=_sum(usd), unknown_hours=covered_hours(span for span in past if span.usd is None)),
         ahead=None if None in left else _sum(left),
         how="as booked",
     )

@@ -14,14 +14,14 @@ def budget_facts(state: BudgetState) -> dict[str, Any]:
     return {
         "budget": state.name, "month": f"{state.month:%Y-%m}", "at": state.at, "budget_usd": state.budget_usd,
         "month_to_date_usd": state.spent_usd, "unknown_hours": state.unknown_hours, "projected_usd": projected,
-        "driver": state.driver.what, "parts": [_part_facts(part) for part in state.parts],
+        "driver": state.driver.what, "parts": [_part_facts(state, part) for part in state.parts],
     }  # fmt: skip
 
 
-def _part_facts(part: Part) -> dict[str, Any]:
+def _part_facts(state: BudgetState, part: Part) -> dict[str, Any]:
     return {
-        "what": part.what, "month_to_date_usd": part.spent.usd, "unknown_hours": part.spent.unknown_hours, "rest_usd": part.ahead,
-        "rest": part.how,
+        "what": part.what, "month_to_date_usd": state.spent_by(part), "unknown_hours": part.spent.unknown_hours,
+        "rest_usd": part.ahead, "rest": part.how,
         "spans": [_span_facts(span) for span in part.spans],
     }  # fmt: skip
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 
-from engine.budgets import Span, Spent
+from engine.budgets import Span, Spent, hours_between
 from engine.exact import to_decimal
 
 
@@ -34,9 +34,15 @@ class BudgetState:
     parts: tuple[Part, ...]
 
     @property
-    def spent_usd(self) -> Decimal:
-        """The month to date, over the hours whose price was known."""
-        return to_decimal(sum((part.spent.usd for part in self.parts), Fraction(0)))
+    def spent_usd(self) -> Decimal | None:
+        """The month to date, over the hours whose price was known; None where there was none of them: that is not 0."""
+        known = [usd for part in self.parts if (usd := self.spent_by(part)) is not None]
+        return to_decimal(sum(known, Fraction(0))) if known else None
+
+    def spent_by(self, part: Part) -> Fraction | None:
+        """What one part of it has cost so far; None where no price was known in any hour."""
+        passed, spent = hours_between(self.month, self.at), part.spent
+        return None if passed and not spent.usd and spent.unknown_hours >= passed else spent.usd
 
     @property
     def unknown_hours(self) -> Decimal:

@@ -53,9 +53,9 @@ def budget(
 
 
 def _cells(state: BudgetState) -> tuple[str, ...]:
-    projected = state.projected_usd
+    projected, spent = state.projected_usd, state.spent_usd
     return (
-        state.name, f"{state.month:%Y-%m}", money(state.spent_usd), "?" if projected is None else money(projected),
+        state.name, f"{state.month:%Y-%m}", "?" if spent is None else money(spent), "?" if projected is None else money(projected),
         money(state.budget_usd), "?" if projected is None else f"{projected / state.budget_usd:.0%}",
         f"{state.unknown_hours:.1f}" if state.unknown_hours else "", state.driver.what,
     )  # fmt: skip
@@ -66,9 +66,12 @@ def _receipt(state: BudgetState, part: Part) -> Iterator[str]:
     yield from (_span_line(span) for span in part.spans)
     if part.spent.unknown_hours:
         yield f"no price is known for {_figure(part.spent.unknown_hours)} h: they are not in it"
-    yield f"so far {state.month:%Y-%m-%d} to {state.at:%Y-%m-%d %H:%M} UTC: ${cents(to_decimal(part.spent.usd)):,f}"
-    rest = "not known" if part.ahead is None else f"${cents(to_decimal(part.ahead)):,f}"
-    yield f"to the end of the month, {part.how}: {rest}"
+    yield f"so far {state.month:%Y-%m-%d} to {state.at:%Y-%m-%d %H:%M} UTC: {_usd(state.spent_by(part))}"
+    yield f"to the end of the month, {part.how}: {_usd(part.ahead)}"
+
+
+def _usd(value: Fraction | None) -> str:
+    return "not known" if value is None else f"${cents(to_decimal(value)):,f}"
 
 
 def _span_line(span: Span) -> str:

@@ -106,7 +106,8 @@ def _break_even(answer: ModelAnswer, key: Key) -> Iterator[Figure]:
 def _budget(state: BudgetState) -> Iterator[Figure]:
     key = (state.name,)
     yield "budget_usd", key, float(state.budget_usd)
-    yield "month_to_date_usd", key, float(state.spent_usd)
+    if (spent := state.spent_usd) is not None:
+        yield "month_to_date_usd", key, float(spent)
     yield "month_to_date_unknown_seconds", key, float(state.unknown_hours * SECONDS_PER_HOUR)
     if (projected := state.projected_usd) is not None:
         yield "month_projected_usd", key, float(projected)

@@ -37,7 +37,10 @@ GAUGES: Table = {
     "break_even_info": ("Status of the break-even and the verdict at the workload's volume; always 1.", (*ANSWER, "status", "verdict")),
     "token_rate_usd_per_mtok": ("API list price, USD per million tokens.", ("provider", "model", "token_kind", "sku")),
     "budget_usd": ("Budget of a calendar month, as stated in tracker.toml, USD.", BUDGET),
-    "month_to_date_usd": ("What a budget's month has cost so far, over the hours whose prices were known, USD.", BUDGET),
+    "month_to_date_usd": (
+        "What a budget's month has cost so far, over the hours whose prices were known, USD; absent where none was.",
+        BUDGET,
+    ),
     "month_to_date_unknown_seconds": ("Time of the month so far for which no price was known: it is not in the cost.", BUDGET),
     "month_projected_usd": ("What the month comes to at the prices of now, USD; absent where one is not known.", BUDGET),
     "rental_usd_per_gpu_hour": ("Lowest rental price per GPU, USD per hour.", RENTAL),
