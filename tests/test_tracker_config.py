@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 from decimal import Decimal
 from pathlib import Path
@@ -259,6 +260,17 @@ def test_a_file_that_cannot_be_read_says_why(shipped: Path, user_dir: Path) -> N
     (user_dir / "sources.toml").mkdir()
     with pytest.raises(ConfigError, match=r"sources\.toml: cannot be read: Is a directory"):
         load_world(shipped, user_dir)
+
+
+def test_the_examples_in_the_comments_of_the_shipped_settings_are_sound(tmp_path: Path) -> None:
+    config = Path(__file__).resolve().parents[1] / "config"
+    text = (config / "tracker.toml").read_text(encoding="utf-8")
+    (tmp_path / "tracker.toml").write_text(re.sub(r'^# (?=\[|[a-z_]+ = |"[^"]+" = )', "", text, flags=re.MULTILINE), encoding="utf-8")
+    (tmp_path / "rentals.csv").write_text("start,end,provider,gpu,gpu_count,price_per_hour\n", encoding="utf-8")
+    settings = load_world(config, tmp_path).settings
+    assert [also.workload for also in settings.track.also] == ["documents-batch", ""]
+    assert [also.name for also in settings.track.also] == ["", "hyperscalers"]
+    assert list(settings.budget.root) == ["serving"] and list(settings.baseline.root) == ["kimi-k3.1-pro"]
 
 
 def test_a_shipped_file_that_lost_a_table_says_so(shipped: Path) -> None:
