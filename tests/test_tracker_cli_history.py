@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tracker.decisions import keep_decisions
 from tracker.opening import open_book
 from tracker.paths import data_dir
 from tracker.recompute import Sizer, recompute
+from tracker.rollup.history import days_between
 from tracker.rollup.run import roll_up
 from tracker.rows import OfferRow, RateRow, scaled
 from tracker.store import SweepReport, record_sweep
@@ -139,3 +140,14 @@ def test_the_table_has_the_same_columns(db: Engine) -> None:
     text = breakeven("history", "setup", "kimi-k3.1-pro", "--since", "8h", "--until", "7h", "--step", "1h").text
     assert text.startswith("at setup provider usd_per_hour seen_at fresh decided_at")
     assert "2026-11-29 04:00" in text
+
+
+def test_days_end_with_today_wherever_the_range_does() -> None:
+    told = breakeven("history", "days", "nvidia-h100-sxm-80", "--until", "9999-12-31T12:00")
+    assert (told.code, told.err) == (0, "")
+    today, first = NOW.date(), NOW - timedelta(days=3)
+    latest_moment = datetime.max.replace(tzinfo=UTC)
+    assert days_between(first, latest_moment, NOW, past=False) == (first.date(), today + timedelta(days=1))
+    assert days_between(first, latest_moment, NOW, past=True) == (first.date(), today)
+    midnight = datetime.combine(today, time(), UTC)
+    assert days_between(first, midnight, NOW, past=False) == (first.date(), today)  # the end is exclusive
