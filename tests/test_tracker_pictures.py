@@ -23,7 +23,7 @@ from tracker.decisions import keep_decisions
 from tracker.pictures.chart import Chart, Line, Panel, Step, joined
 from tracker.pictures.drawing import PANEL, WIDTH, plain, png
 from tracker.pictures.lowest import lowest
-from tracker.pictures.subjects import chart_of
+from tracker.pictures.subjects import READ, chart_of
 from tracker.pictures.ticks import day_ticks, price_range, price_text, price_ticks
 from tracker.recompute import recompute
 
@@ -180,6 +180,14 @@ def test_the_lowest_price_of_a_gpu_is_at_every_moment_the_one_the_rule_saw(make:
     for at, price in seen:
         assert [step.value for step in line.steps if step.start <= at < step.end] == [price], at
     assert len(seen) > 60
+
+
+@pytest.mark.parametrize("kind", sorted(READ))
+def test_of_a_message_that_says_too_little_there_is_no_picture(make: Make, kind: str) -> None:
+    """Messages of before there were pictures lack some of what one is made of."""
+    watch = make(CHEAPER)
+    with reading(watch.db) as connection:
+        assert chart_of(connection, watch.world, {"kind": kind, "title": "large-60b", "text": "large-60b"}, watch.at) is None
 
 
 def test_the_lowest_of_some_spans() -> None:

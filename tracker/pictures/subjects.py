@@ -44,7 +44,10 @@ def chart_of(connection: Connection, world: World, message: Body, told_at: datet
     read = READ.get(str(message.get("kind", "")))
     if read is None:
         return None
-    panels, notes = read(Look(connection, world, told_at), message)
+    try:
+        panels, notes = read(Look(connection, world, told_at), message)
+    except KeyError:  # a message of before there were pictures, which does not say all that one is made of
+        return None
     starts = [line.steps[0].start for panel in panels for line in panel.lines if line.steps]
     if not starts:
         return None
