@@ -130,13 +130,14 @@ class Reading(Generic[Value]):
 class Entries(Sequence[Listed[Value]]):
     """Rows of one reading in the order of the book, as entries. ``rows`` are for those who look at them all."""
 
-    __slots__ = ("_by", "_every", "_fresh", "reading", "rows")
+    __slots__ = ("_by", "_every", "_fresh", "_where", "reading", "rows")
 
     def __init__(self, rows: Sequence[Row], reading: Reading[Value], every: Mapping[tuple[int, ...], Set[Any]] | None = None) -> None:
         self.rows = rows
         self.reading: Reading[Value] = reading
         self._by: dict[tuple[int, ...], Mapping[Any, Part]] = {}
         self._fresh: Entries[Value] | Literal["all"] | None = None
+        self._where: dict[tuple[int, frozenset[Any]], Sequence[Row]] = {}
         self._every: dict[tuple[int, ...], Set[Any]] = dict(every or {})
 
     def __len__(self) -> int:
@@ -191,6 +192,11 @@ class Entries(Sequence[Listed[Value]]):
         """The rows by some of their fields, or by one."""
         found = self._by.get(fields)
         return self._by.setdefault(fields, parted(self.rows, fields)) if found is None else found
+
+    def where(self, field: int, wanted: frozenset[Any]) -> Sequence[Row]:
+        """The rows with one of these values in a field, in the order of the book."""
+        found = self._where.get((field, wanted))
+        return self._where.setdefault((field, wanted), [r for r in self.rows if r[field] in wanted]) if found is None else found
 
     def follow(self, parting: Parting) -> None:
         """Take the rows by some of their fields from one who follows the books."""

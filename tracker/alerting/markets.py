@@ -10,31 +10,30 @@ from typing import Any
 from engine.offers import AVAILABILITIES, FIRM, GpuOffer
 from engine.rates import TOKEN_KINDS
 from tracker.alerting.rules import PriceDrop, PriceRise, RateChange
-from tracker.asof import SOURCE, Row
+from tracker.asof import Row
 from tracker.row_fields import AVAILABILITY, CURRENCY, GPU, GPU_COUNT, PRICE, PRICE_KIND, PROVIDER, REGION, SKU, TIER, TRUST
 from tracker.snapshot import ModelAnswer, Snapshot
 
 UNAVAILABLE = AVAILABILITIES.index("unavailable")
-_alike = itemgetter(TIER, GPU_COUNT, CURRENCY)
+_alike = itemgetter(GPU, TIER, GPU_COUNT, CURRENCY)
 _names = itemgetter(PROVIDER, SKU, REGION)
 
 
 def gpu_prices(rule: PriceDrop | PriceRise, snapshot: Snapshot) -> Iterator[tuple[str, Decimal, dict[str, Any]]]:
     """For each watched GPU and tier the lowest USD per GPU-hour of what is compared, fresh and firm, and whose it is."""
     market, best = snapshot.market, dict[str, GpuOffer]()
-    by_gpu, sources = market.by(GPU), market.every(SOURCE)
-    for gpu in (gpu for gpu in rule.gpus or by_gpu if gpu in by_gpu):
-        for row in _cheapest(rule, market.reading.fresh_ones(by_gpu[gpu].rows, sources)):
-            offer = market.reading.listed(row).value
-            subject = f"{offer.gpu}/{offer.tier}"
-            if subject not in best or _rank(offer) < _rank(best[subject]):
-                best[subject] = offer
+    fresh = market.fresh()
+    for row in _cheapest(rule, fresh.where(GPU, frozenset(rule.gpus)) if rule.gpus else fresh.rows):
+        offer = market.reading.listed(row).value
+        subject = f"{offer.gpu}/{offer.tier}"
+        if subject not in best or _rank(offer) < _rank(best[subject]):
+            best[subject] = offer
     for subject, offer in sorted(best.items()):
         yield subject, offer.usd_per_gpu_hour, _offer_facts(offer)
 
 
 def _cheapest(rule: PriceDrop | PriceRise, rows: Iterable[Row]) -> Iterable[Row]:
-    """Of rows of one GPU that are alike in tier, count and currency, the cheapest of those that are watched; the first of equal ones."""
+    """Of rows that are alike in GPU, tier, count and currency, the cheapest of those that are watched; the first of equal ones."""
     best: dict[tuple[Any, ...], Row] = {}
     for row in rows:
         if _is_watched(rule, row):
