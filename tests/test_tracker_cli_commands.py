@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import breakeven
@@ -45,6 +48,20 @@ def test_help_lists_every_command_with_its_first_words() -> None:
     for name in COMMANDS:
         built = commands_of(COMMANDS[name])[name]
         assert f"{name} {' '.join(built.help.split()[:3])}" in told, name
+
+
+def bracketed(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Every word in brackets of the help of a command and its parts, and how to ask for that help."""
+    for told in (command, *command.params):
+        yield from ((path, word) for word in re.findall(r"\[[a-z]+", getattr(told, "help", None) or ""))
+    for name, part in getattr(command, "commands", {}).items():
+        yield from bracketed(part, (*path, name))
+
+
+def test_help_shows_what_is_in_brackets() -> None:
+    found = [told for name, module in COMMANDS.items() for told in bracketed(commands_of(module)[name], (name,))]
+    assert (("db", "prune"), "[retention") in found
+    assert [told for told in found if told[1] not in breakeven(*told[0], "--help").text] == []
 
 
 def test_a_slip_of_the_pen_is_answered_with_the_closest_of_all_commands() -> None:

@@ -64,4 +64,16 @@ def commands_of(module: str) -> dict[str, Any]:
     """The commands that a module of this folder adds, by name."""
     own = typer.Typer(pretty_exceptions_enable=False)
     importlib.import_module(f"tracker.cli.{module}").add_to(own)
-    return dict(get_group(own).commands)
+    found = dict(get_group(own).commands)
+    for command in found.values():
+        _literally(command)
+    return found
+
+
+def _literally(command: Any) -> None:
+    """Have its help printed as it is written: a table of the configuration in brackets would be read as markup, and left out."""
+    for told in (command, *command.params):
+        if getattr(told, "help", None):
+            told.help = told.help.replace("[", r"\[")
+    for part in getattr(command, "commands", {}).values():
+        _literally(part)
