@@ -12,8 +12,10 @@ from databases import new_book, opened
 from sqlalchemy import Engine, text
 
 from tracker import months
+from tracker.bookfile import Dated
+from tracker.bookstore import import_dated
 from tracker.database import reading, writing
-from tracker.months import drop_empty, make_all, months_there
+from tracker.months import drop_empty, lock, make_all, months_there
 from tracker.rows import OfferRow, to_s
 from tracker.store import SweepReport, record_sweep
 
@@ -27,13 +29,15 @@ def pg(request: pytest.FixtureRequest) -> Iterator[Engine]:
     yield from opened(new_book(request, "postgres"))
 
 
+OFFER = OfferRow(
+    provider="cloud", sku="a", region="", gpu="nvidia-h200-sxm-141", gpu_count=1, tier="on_demand", trust="datacenter", currency="USD",
+    price=3_000_000_000,
+)  # fmt: skip
+
+
 def list_one(db: Engine) -> int:
     """An offer listed in May, and an empty month of March; the offer's number."""
-    offer = OfferRow(
-        provider="cloud", sku="a", region="", gpu="nvidia-h200-sxm-141", gpu_count=1, tier="on_demand", trust="datacenter", currency="USD",
-        price=3_000_000_000,
-    )  # fmt: skip
-    record_sweep(db, SweepReport(source="clouds", started_at=MAY, finished_at=MAY, status="ok", rows=1, offers=[offer]))
+    record_sweep(db, SweepReport(source="clouds", started_at=MAY, finished_at=MAY, status="ok", rows=1, offers=[OFFER]))
     with writing(db) as connection:
         make_all(connection, [to_s(MARCH)])
         return int(connection.execute(text("select id from offer")).scalar_one())
@@ -53,18 +57,30 @@ def test_a_month_that_another_is_writing_into_stays_with_the_point(pg: Engine, m
             point = "insert into offer_point (at, price, offer_id, availability) values (:at, 5, :id, 0)"
             connection.execute(text(point), {"at": to_s(MARCH), "id": id_})
             dropped = pool.submit(drop, pg)
-            until = time.monotonic() + PATIENT_MS / 1000
-            while not waiting(pg) and time.monotonic() < until:
-                pass  # until the other one has looked, found nothing yet, and waits for us
+            until_another_waits(pg)  # it has looked and found nothing
         assert dropped.result(PATIENT_MS / 1000) == 1  # the month of rates, which is empty
     with reading(pg) as connection:
         assert connection.execute(text("select count(*) from offer_point")).scalar_one() == 2
         assert (2020, 3) in months_there(connection, "offer_point")
 
 
-def waiting(db: Engine) -> int:
-    with reading(db) as connection:
-        return int(connection.execute(WAITS).scalar_one())
+def until_another_waits(db: Engine) -> None:
+    end, found = time.monotonic() + PATIENT_MS / 1000, 0
+    while not found and time.monotonic() < end:
+        with reading(db) as connection:
+            found = connection.execute(WAITS).scalar_one()
+
+
+@pytest.mark.real
+def test_an_import_and_whoever_makes_a_month_do_not_wait_for_each_other(pg: Engine) -> None:
+    since = to_s(MARCH)
+    with ThreadPoolExecutor() as pool:
+        with writing(pg) as connection:
+            lock(connection)
+            done = pool.submit(import_dated, pg, [Dated(OFFER, "page", since, since + 60, to_s(MAY))], datetime.now(UTC))
+            until_another_waits(pg)  # it needs March and May, and has written nothing
+            make_all(connection, [to_s(datetime(2019, 3, 1, tzinfo=UTC))])
+        assert done.result(PATIENT_MS / 1000).new_points == 3
 
 
 @pytest.mark.real

@@ -70,6 +70,10 @@ def add_dated(connection: Connection, dated: Sequence[Dated], now: datetime) -> 
 
 
 def _add(connection: Connection, dated: Sequence[Dated], now: datetime) -> int:
+    for kind in (OFFERS, RATES):  # all months before anything is written: who makes one waits for those that write
+        mine = [entry for entry in dated if isinstance(entry.row, kind.row)]
+        moments = {at for e in mine for at in (e.since, e.seen_at, e.gone_at) if at is not None}
+        make_months(connection, kind.point.name, moments)
     new = sum(_import(connection, dated, kind, now) for kind in (OFFERS, RATES))
     _cover(connection, dated, now)
     announce(connection, "")
@@ -89,7 +93,6 @@ def _import(connection: Connection, dated: Sequence[Dated], kind: Kind, now: dat
     there = _there(connection, kind, sorted(set(ids.values())))
     new = [point for key, point in points.items() if key not in there]
     if new:
-        make_months(connection, kind.point.name, {p["at"] for p in new})
         connection.execute(insert(kind.point), new)
         late = [{"kind": kind.name, "target": p[link], "at": p["at"], "known_at": to_s(now)} for p in new if p["at"] < to_s(now)]
         if late:
