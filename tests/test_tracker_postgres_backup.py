@@ -15,8 +15,9 @@ import pytest
 from alembic import command
 from databases import Postgres, run_pgbouncer
 from homes import run
+from psycopg.conninfo import conninfo_to_dict
 from small_world import T0, fill, offer, sweep
-from sqlalchemy import Engine, make_url
+from sqlalchemy import Engine, create_engine, make_url
 
 from tracker.database import alembic_config, migrate, open_database
 from tracker.maintenance import postgres_programs
@@ -237,6 +238,22 @@ def test_a_program_that_is_missing_or_too_old_is_named_with_its_package(
     assert not (tmp_path / "copy").exists()
 
 
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("u:secret@h:5433/book", {"host": "h", "port": "5433", "user": "u", "dbname": "book", "connect_timeout": "10"}),
+        ("u:secret@/book?host=a:1&host=b:2", {"host": "a,b", "port": "1,2", "user": "u", "dbname": "book", "connect_timeout": "10"}),
+        (
+            "/book?host=/run/pg&sslmode=require&password=secret&sslpassword=secret&prepare_threshold=0&connect_timeout=3",
+            {"host": "/run/pg", "dbname": "book", "sslmode": "require", "connect_timeout": "3"},
+        ),
+    ],
+)
+def test_the_programs_connect_to_the_server_of_the_driver(address: str, told: dict[str, str]) -> None:
+    """Several hosts too: a program that is told of none would take the server of this machine for it."""
+    assert conninfo_to_dict(postgres_programs._conninfo(create_engine(f"postgresql+psycopg://{address}"))) == told
+
+
 def test_a_password_is_on_no_command_line(book: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "to-be-kept-secret"
     url = make_url(book.url.render_as_string(hide_password=False)).set(password=secret)
@@ -251,7 +268,7 @@ def test_a_password_is_on_no_command_line(book: Engine, tmp_path: Path, monkeypa
     monkeypatch.setenv("PATH", f"{tmp_path}/bin{os.pathsep}{real.parent}{os.pathsep}{os.environ['PATH']}")
     backup(db, tmp_path / "copy")
     told = log.read_text(encoding="utf-8").splitlines()
-    assert any("--dbname=host=127.0.0.1" in line for line in told)
+    assert any("--dbname=" in line and " host=127.0.0.1 " in line for line in told)
     assert [line for line in told if secret in line] == [f"[{secret}]"]  # in the environment
     db.dispose()
 

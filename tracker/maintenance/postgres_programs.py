@@ -17,7 +17,7 @@ from tracker.errors import BreakevenError
 from tracker.postgres import is_pooled
 
 INSTALLED = Path("/usr/lib/postgresql")  # where Debian and Ubuntu put every version beside the others
-OF_PYTHON = ("prepare_threshold",)  # what the driver takes and the programs do not know
+OF_PYTHON = ("context", "prepare_threshold")  # what the driver takes and the programs do not know
 SECRETS = ("password", "sslpassword")  # other users of the machine read command lines
 _VERSION = re.compile(r"\) (\d+)")
 
@@ -57,17 +57,17 @@ def server_of(db: Engine) -> Server:
     with db.connect() as connection:
         if is_pooled(connection):
             raise ProgramError("a pooler stands before this database; name the server itself in [database] url for backups")
-        return Server(_server_version(connection), _conninfo(db.url), _secrets(db.url))
+        return Server(_server_version(connection), _conninfo(db), _secrets(db.url))
 
 
 def _server_version(connection: Connection) -> int:
     return int(connection.execute(text("show server_version_num")).scalar_one()) // 10_000
 
 
-def _conninfo(url: URL) -> str:
-    told = {"host": url.host, "port": url.port, "user": url.username, "dbname": url.database, "connect_timeout": 10}
-    options = {name: value for name, value in url.query.items() if isinstance(value, str) and name not in (*SECRETS, *OF_PYTHON)}
-    return make_conninfo("", **{name: str(value) for name, value in (told | options).items() if value is not None})
+def _conninfo(db: Engine) -> str:
+    """What the driver connects with, all hosts of it too, so that no program reads or replaces a book of another server."""
+    told: dict[str, object] = {"connect_timeout": 10, **db.dialect.create_connect_args(db.url)[1]}
+    return make_conninfo("", **{name: str(value) for name, value in told.items() if name not in (*SECRETS, *OF_PYTHON)})
 
 
 def _secrets(url: URL) -> dict[str, str]:
