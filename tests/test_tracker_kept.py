@@ -64,6 +64,14 @@ def test_what_is_kept_equals_what_is_worked_out(folder: Path, facts: Facts, fits
     ]
 
 
+def test_what_a_killed_start_has_left_goes_with_the_next_writing(tmp_path: Path, facts: Facts) -> None:
+    folder = tmp_path / "kept"
+    folder.mkdir(mode=0o700)
+    (folder / ".facts-k1ll3d").write_bytes(b"half")
+    Kept(folder, CONFIG, None).keep(facts, NONE)
+    assert sorted(path.name for path in folder.iterdir()) == ["facts", "fits"]
+
+
 def test_a_first_start_finds_nothing(tmp_path: Path) -> None:
     none = Kept(tmp_path / "never" / "made", CONFIG, None)
     assert (none.facts(), none.fits()) == (None, NONE)

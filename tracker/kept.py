@@ -60,6 +60,8 @@ class Kept:
         if new and digest_of(*self._made_of) == self._key:
             with suppress(OSError):
                 self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                for left in self._folder.glob(".*-*"):  # by a start that was killed while it wrote
+                    left.unlink(missing_ok=True)
                 for name, value in new.items():
                     self._put(name, value)
 
