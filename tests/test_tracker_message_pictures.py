@@ -126,7 +126,7 @@ def test_a_digest_shows_the_pictures_of_its_first_alerts(make: Make) -> None:
 
 
 @pytest.mark.loopback
-def test_a_chat_that_takes_files_gets_it_and_one_that_takes_none_gets_the_words(
+def test_a_chat_that_takes_files_gets_it_and_one_that_takes_none_gets_words_and_a_link(
     make: Make, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the two services Apprise sends files to the one that takes JSON, and none to Gotify."""
@@ -145,6 +145,9 @@ def test_a_chat_that_takes_files_gets_it_and_one_that_takes_none_gets_the_words(
     (words,) = upstream.asked("/message")
     assert "attach" not in words.body.decode()
     assert words.json()["message"].startswith("cheaper setup for large-60b")
+    links = ["https://prices.example/", "https://prices.example/api/v1/alerts/1/history.png"]
+    assert words.json()["message"].splitlines()[-2:] == links
+    assert links[1] not in upstream.asked("/one")[0].json()["message"]  # it has the picture itself
 
 
 def get(watch: Watch, path: str) -> httpx.Response:

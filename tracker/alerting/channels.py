@@ -37,9 +37,10 @@ class ChannelSender:
 
     def send(self, client: httpx.Client, message: Mapping[str, Any], now: datetime, pictures: Sequence[Picture] = ()) -> str:
         """What went wrong; empty when every service took it."""
-        link = f"\n{message['page_url']}" if message.get("page_url") else ""
         how = SOUND.get(str(message["kind"]), "warning")
         files = _attachments(pictures) if self.takes_pictures else None
+        links = ("page_url",) if files is not None else ("page_url", "history_png_url")
+        link = "".join(f"\n{message[name]}" for name in links if message.get(name))
         taken = self.apprise.notify(title=str(message["title"]), body=str(message["text"]) + link, notify_type=how, attach=files)
         return "" if taken else f"a service in {self.variable} did not take it"
 
