@@ -151,3 +151,6 @@ def test_days_end_with_today_wherever_the_range_does() -> None:
     assert days_between(first, latest_moment, NOW, past=True) == (first.date(), today)
     midnight = datetime.combine(today, time(), UTC)
     assert days_between(first, midnight, NOW, past=False) == (first.date(), today)  # the end is exclusive
+    assert days_between(first, midnight, NOW, past=True) == (first.date(), today)
+    year_1 = datetime(1, 1, 1, tzinfo=UTC)
+    assert days_between(year_1, year_1 + timedelta(seconds=1), year_1, past=True) == (year_1.date(), year_1.date())

@@ -73,7 +73,7 @@ class History:
         found = self._known.get((use, at))
         if found is None:
             found = price_in(self._world, _rates_at(connection, self._world, use.model, at), use)
-            if at <= now - SETTLED:
+            if now - at >= SETTLED:
                 self._known[use, at] = found
         return found
 

@@ -27,8 +27,10 @@ def days_between(first: datetime, last: datetime, now: datetime, *, past: bool) 
     """
     if last <= first:
         raise RangeError(f"the range ends ({last:%Y-%m-%d %H:%M}) before it begins ({first:%Y-%m-%d %H:%M})")
+    today = now.date()
     end = min(last, now + timedelta(days=1)) - timedelta(microseconds=1)  # there are no dates beyond year 9999, and no figures tomorrow
-    return first.date(), min(end.date(), now.date() - timedelta(days=1 if past else 0)) + timedelta(days=1)
+    over = today if past else today + timedelta(days=1)
+    return first.date(), over if end.date() >= today else end.date() + timedelta(days=1)
 
 
 def day_history(connection: Connection, world: World, name: str, gpu_count: int, tier: str, start: date, end: date) -> list[dict[str, Any]]:

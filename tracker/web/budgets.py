@@ -28,8 +28,8 @@ def add_to(app: FastAPI, world: World, db: Engine, now: Callable[[], datetime], 
         """The month to date of every budget, what the month comes to, and every stretch with its price."""
         snapshot = current()
         when, states = snapshot.at, snapshot.budgets
-        if at:
-            when = asked_moment(at, now())
+        if at or (not states and world.settings.budget.root):  # in the first seconds of a start they are not worked out yet
+            when = asked_moment(at, now()) if at else when
             with turns.turn(), reading(db) as connection:
                 turns.spend(COST)
                 states = budgets_at(connection, world, History(world), when)
