@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable
 from datetime import datetime
+from time import monotonic
 
 import uvicorn
 from sqlalchemy import Engine
@@ -22,6 +23,8 @@ from tracker.pictures.studio import Studio
 from tracker.recompute import Sizer
 from tracker.web.front import make_front
 from tracker.world import World
+
+STARTED_WITHIN_S = 2.0  # the web server
 
 
 class PortTaken(BreakevenError):
@@ -75,6 +78,9 @@ class Serving:
         self._server = uvicorn.Server(how)
         self._web = threading.Thread(target=self._server.run, kwargs={"sockets": [bound]}, name="web", daemon=True)
         self._web.start()
+        end = monotonic() + STARTED_WITHIN_S
+        while not self._server.started and self._web.is_alive() and monotonic() < end:
+            self.stop.wait(0.001)  # what is loaded next would only make it slower
         return self._web
 
     @property
