@@ -105,7 +105,7 @@ def use(db: Engine, world: World) -> None:
     """Everything that is made of the book can be made of this one, now and at the end of time."""
     for at in (NOW, FAR):
         snapshot = recompute(db, world, Sizer(world), at)
-        rows(snapshot)
+        rows(snapshot.every, at)
         assert sum(len(family.samples) for family in families(snapshot)) > 0
         as_json([listed_facts(entry) for entry in (*snapshot.book.offers, *snapshot.book.price_lists)])
 
