@@ -24,11 +24,13 @@ from tracker.ageing import aged, latest
 from tracker.clock import Watch, clock_fault, mend_future
 from tracker.database import open_database, reading, writing
 from tracker.faults import READS, Trouble, fault_kind, fault_line
+from tracker.listing import OFFERS
 from tracker.newest import reading_moment
 from tracker.patience import patiently
+from tracker.points import list_accepted
 from tracker.readiness import not_ready
 from tracker.recompute import Sizer
-from tracker.rows import to_s
+from tracker.rows import identity, to_s
 from tracker.store import SWEEP, SweepReport, record_sweep
 from tracker.world import World
 
@@ -296,6 +298,22 @@ def test_sweeps_of_a_clock_that_was_ahead_come_back_with_it_and_hide_nothing(db:
         prices = connection.execute(text("select price from offer_point order by at")).scalars().all()
         assert prices == [2_000_000_000, 1_900_000_000, 1_800_000_000, 1_700_000_000]
         assert clock_fault(connection, now) == ""
+
+
+def test_sweeps_that_come_back_with_the_clock_go_where_no_accepted_price_is(db: Engine, world: World) -> None:
+    """The second before the clock is right again is that of a price a person accepted: the sweep that comes back goes after it."""
+    sizer, now = Sizer(world), NOW + timedelta(minutes=30)
+    small_sweep(db, "rents", NOW, offer("2.00"))
+    first, _ = latest(db, world, sizer, NOW)
+    with writing(db) as connection:
+        key = identity("rents", offer("2.00"))
+        list_accepted(connection, OFFERS, "rents", key, offer("1.95"), to_s(NOW), now - timedelta(seconds=1))
+    small_sweep(db, "rents", NOW + timedelta(days=1), offer("1.90"))
+    with writing(db) as connection:
+        assert mend_future(connection, to_s(now), first) == 1
+    with reading(db) as connection:
+        points = connection.execute(text("select at, price from offer_point order by at")).all()
+    assert [tuple(point) for point in points] == [(to_s(NOW), 2_000_000_000), (to_s(now) - 1, 1_950_000_000), (to_s(now), 1_900_000_000)]
 
 
 def test_a_clock_that_is_behind_touches_no_sweep_of_before(db: Engine, world: World) -> None:

@@ -33,7 +33,7 @@ from tracker.faults import Trouble
 from tracker.metrics.families import families
 from tracker.paths import config_dir
 from tracker.pictures.drawing import png
-from tracker.questions import default_question, tracked
+from tracker.questions import default_question, nearest_question, tracked
 from tracker.recompute import Sizer, recompute
 from tracker.rollup.run import MODEL, roll_up
 from tracker.snapshot import Snapshot
@@ -223,6 +223,16 @@ def get(served: Served, path: str) -> httpx.Response:
             return await client.get(path)
 
     return asyncio.run(ask())
+
+
+def test_a_history_is_of_the_question_that_is_asked_so_and_else_of_what_is_named(tmp_path: Path) -> None:
+    """Nobody asks about turns at ``ours``: its name alone means the question that has it, as on the page."""
+    world = asking_world(tmp_path, '\n[[track.also]]\nname = "ours"\nworkload = "long"\nproviders = ["rents"]\n')
+    named = {(w, p): nearest_question(world, w, p) for w in ("", "turns") for p in ("", "studiotv", "studiotv@ours", "swfte")}
+    assert {key: (q.workload.id, q.policy_id) for key, q in named.items()} == {
+        ("", ""): TURNS, ("", "studiotv"): TURNS, ("", "studiotv@ours"): LONG_OURS, ("", "swfte"): ("turns", "swfte"),
+        ("turns", ""): TURNS, ("turns", "studiotv"): TURNS, ("turns", "studiotv@ours"): OURS, ("turns", "swfte"): ("turns", "swfte"),
+    }  # fmt: skip
 
 
 def models(served: Served, query: str) -> list[Any]:

@@ -6,12 +6,13 @@ small to matter. A clock that was behind when sweeps were stored does no harm: a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import count
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, delete, or_, select, update
 
 from engine.units import SECONDS_PER_HOUR
 from tracker.listing import ACCEPTED, OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
@@ -66,14 +67,24 @@ def mend_future(connection: Connection, now: int, after_sweep: int) -> int:
         sweeps = connection.scalars(select(SWEEP.c.at).where(*since, SWEEP.c.source == source)).all()
         moments = sorted({*sweeps, *_accepted(connection, source, now)})
         moved_all += len(sweeps)
-        last = connection.scalar(select(func.max(SWEEP.c.at)).where(SWEEP.c.source == source, SWEEP.c.at <= now)) or 0
-        start = max(now - len(moments), last + 1)
-        moves = [{"moved_from": old, "moved_to": start + number} for number, old in enumerate(moments)]
+        free = _free(connection, source, moments, now)
+        moves = [{"moved_from": old, "moved_to": next(free)} for old in moments]
         make_all(connection, [move["moved_to"] for move in moves])
         for table, column, whose in _moments(source):
             moved = update(table).where(whose, table.c[column] == bindparam("moved_from")).values({column: bindparam("moved_to")})
             connection.execute(moved, moves)
     return moved_all
+
+
+def _free(connection: Connection, source: str, moments: Sequence[int], now: int) -> Iterator[int]:
+    """Moments after whatever of the source stays before ``now``, and none at which something of it is.
+
+    They are as late as may be, and none is later than the one of ``moments`` it is for.
+    """
+    stays = set(connection.scalars(select(SWEEP.c.at).where(SWEEP.c.source == source)))
+    stays = (stays | set(_accepted(connection, source, 0))) - set(moments)
+    last = max((at for at in stays if at <= now), default=0)
+    return (at for at in count(max(now - len(moments), last + 1)) if at not in stays)
 
 
 def _accepted(connection: Connection, source: str, after: int) -> list[int]:

@@ -80,6 +80,12 @@ def default_question(world: World, workload: str = "", policy: str = "") -> Ques
     return _question(world, workload, *parted(policy))
 
 
+def nearest_question(world: World, workload: str = "", policy: str = "") -> Question:
+    """The first tracked question of that workload and policy, an empty name is any; where none is, the same as ``default_question``."""
+    asked = (question for question in tracked(world) if workload in ("", question.workload.id) and policy in ("", question.policy_id))
+    return next(asked, None) or default_question(world, workload, policy)
+
+
 def asked_beside(world: World, workload: str | None, policy_id: str | None) -> Question | None:
     """The question of that workload and policy, where there are several to tell apart; else None."""
     asked = tracked(world) if world.settings.track.also else ()

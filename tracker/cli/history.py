@@ -18,7 +18,7 @@ from tracker.database import reading
 from tracker.moments import since, span
 from tracker.plain import as_line
 from tracker.price_history import PRICES, price_history
-from tracker.questions import default_question
+from tracker.questions import nearest_question
 from tracker.rollup.history import DAYS, day_history, days_between
 from tracker.rows import TICK
 from tracker.timeline import Change, changes, steps
@@ -111,7 +111,7 @@ def _told(
     if what in PRICES:
         found = price_history(connection, here.world, what, name, moments, here.now)
     elif what in ANSWERS:
-        question = default_question(here.world, workload, policy)
+        question = nearest_question(here.world, workload, policy)
         found = answer_history(connection, here.world, what, name, moments, question, here.now)
     else:
         raise typer.BadParameter(f"{what!r} is none of {', '.join((*PRICES, *ANSWERS, DAYS))}")

@@ -17,7 +17,7 @@ from tracker.moments import since as since_when
 from tracker.moments import span
 from tracker.plain import as_json
 from tracker.price_history import PRICES, price_history
-from tracker.questions import default_question
+from tracker.questions import nearest_question
 from tracker.rollup.history import DAYS, day_history, days_between
 from tracker.rows import TICK
 from tracker.timeline import changes, safe_cursor, steps
@@ -78,7 +78,7 @@ def add_to(app: FastAPI, world: World, db: Engine, now: Callable[[], datetime], 
             if what in PRICES:
                 found = named(lambda: list(price_history(connection, world, what, name, moments, looked)))
             else:
-                question = named(lambda: default_question(world, workload, policy))
+                question = named(lambda: nearest_question(world, workload, policy))
                 found = named(lambda: list(answer_history(connection, world, what, name, moments, question, looked, undecided(budget))))
         rows: list[dict[str, Any]] = [{"at": moment, **entry} for moment, entries in found for entry in entries]
         return _json({"at": looked, "what": what, "name": name, "history": rows, "next": following})
