@@ -292,12 +292,16 @@ def mended(stack: Stack) -> Iterator[None]:
 
 @contextmanager
 def a_row_nobody_can_read(stack: Stack) -> Iterator[None]:
-    """An imported price of a source that is off, damaged in the database: every recompute fails, and the old answers stay."""
-    damage(stack, "on_demand", "of no kind")
+    """A decision of no time, which only a hand in the database can write: every recompute fails, and the old answers stay."""
+    columns = (
+        "kind, source, key, subject, old, new, row, reason, release, first_seen, last_seen, last_at, sweeps, state, decided_at, decided_by"
+    )
+    row = "'offer', 'nobody', '', '', '', '', '', '', 'hand', '2026-01-01', '2026-01-01', 0, 1, 'accepted', 'no time', ''"
+    change(stack, f"insert into quarantine ({columns}) values ({row})")
     try:
         yield
     finally:
-        damage(stack, "of no kind", "on_demand")
+        change(stack, "delete from quarantine where source = 'nobody'")
 
 
 @contextmanager
@@ -320,14 +324,6 @@ def change(stack: Stack, *statements: str) -> None:
     connection = sqlite3.connect(stack.home / "data" / "breakeven.db", timeout=20, isolation_level=None)
     for statement in statements:
         connection.execute(statement)
-    connection.close()
-
-
-def damage(stack: Stack, tier: str, becomes: str) -> None:
-    which = "select id from offer where tier = ? and source not in ('runpod', 'scaleway') order by id limit 1"
-    connection = sqlite3.connect(stack.home / "data" / "breakeven.db", timeout=20)
-    with connection:
-        assert connection.execute(f"update offer set tier = ? where id = ({which})", (becomes, tier)).rowcount == 1
     connection.close()
 
 

@@ -38,7 +38,7 @@ def db(request: pytest.FixtureRequest) -> Iterator[Engine]:
     sweep(handle, "rents", T0 + 30 * HOUR, offer("2.31"), offer("0.80", gpu_count=2, **euro))
     for later in (31, 32):  # missed twice: gone
         sweep(handle, "rents", T0 + later * HOUR, offer("2.31"))
-    sweep(handle, "tokens", T0, rate(input=TINY, output="10", valid_to=1_800_000_000_000))
+    sweep(handle, "tokens", T0, rate(input=TINY, output="10", valid_to=1_800_000_000))
     yield handle
     handle.dispose()
 
