@@ -50,7 +50,10 @@ def _model(page: Page) -> tuple[str, list[object]]:
     endpoints = data.get("endpoints") if isinstance(data, dict) else None
     if not isinstance(model, str) or not isinstance(endpoints, list):
         raise layout_changed(SOURCE, 'expected an object "data" with "id" and a list "endpoints"')
-    return model, endpoints
+    try:
+        return clean_name(model, "id"), endpoints
+    except BadRow as error:
+        raise layout_changed(SOURCE, f"a model whose {error}") from error
 
 
 def _model_rows(model: str, endpoints: Sequence[object]) -> Iterator[Row]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from scrapers.contract import GpuQuote, Page, Row, ScrapeError
+from scrapers.contract import GpuQuote, Page, Row, ScrapeError, TokenQuote
 
 RECORDED = Path(__file__).parent / "recorded"
 SOURCES = sorted(path.parents[1].name for path in RECORDED.glob("*/normal/pages.json"))
@@ -82,11 +82,16 @@ def assert_sound(rows: list[Row]) -> None:
             assert isinstance(row.gpu_count, int) and not isinstance(row.gpu_count, bool) and row.gpu_count >= 1
             assert row.max_gpu_count is None or row.max_gpu_count >= row.gpu_count
             assert all(text.isprintable() for text in (row.sku, row.gpu, row.region, row.currency)) and row.sku and row.gpu
+        if isinstance(row, TokenQuote):
+            prices = row.prices.values()
+            assert prices and all(isinstance(price, Decimal) and price.is_finite() and price >= 0 for price in prices)
+            assert all(text.isprintable() for text in (row.model, row.provider, row.currency)) and row.model and row.provider
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", [source for source in SOURCES if any(is_json(page) for page in normal_pages(source))])
 def test_every_value_of_the_normal_answer_replaced(source: str) -> None:
     pages = normal_pages(source)
+    assert parse(source, pages)
     for number, page in enumerate(pages):
         if not is_json(page):
             continue
@@ -100,6 +105,7 @@ def test_every_value_of_the_normal_answer_replaced(source: str) -> None:
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_page_cut_and_damaged(source: str) -> None:
     pages = normal_pages(source)
+    assert parse(source, pages)
     for number, page in enumerate(pages):
         step = max(1, len(page.body) // 25)
         for at in range(0, len(page.body), step):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from scrapers import openrouter_endpoints
-from scrapers.contract import FetchError, Page
+from scrapers.contract import FetchError, LayoutChanged, Page
 from tracker.collect import tracked_names
 from tracker.paths import config_dir
 from tracker.world import load_world
@@ -53,3 +54,10 @@ def test_the_tracked_models_are_asked_for_as_openrouter_spells_them() -> None:
     more = world.settings.track.model_copy(update={"models": ("kimi-k3", "gpt-oss-120b")})
     other = replace(world, config=replace(world.config, settings=world.settings.model_copy(update={"track": more})))
     assert tracked_names(other, source) == ("moonshotai/kimi-k3", "openai/gpt-oss-120b")
+
+
+@pytest.mark.parametrize(("id_", "fault"), [("", "is empty"), (" ", "is empty"), ("a\0b", "holds control characters")])
+def test_endpoints_of_a_model_without_a_name_are_no_answer(id_: str, fault: str) -> None:
+    body = json.dumps({"data": {"id": id_, "endpoints": [{"tag": "x/fp8", "pricing": {"prompt": "0.1", "completion": "0.2"}}]}})
+    with pytest.raises(LayoutChanged, match=f"openrouter_endpoints: a model whose id {fault}; run"):
+        list(openrouter_endpoints.parse([Page(url="x", body=body.encode())]))
