@@ -179,6 +179,16 @@ def empty_books(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"sqlite": str(tmp_path_factory.mktemp("empty") / "book.db")}
 
 
+@pytest.fixture(params=BOTH)
+def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """A database without a table."""
+    if request.param == "sqlite":
+        yield from opened(f"sqlite:///{tmp_path / 'book.db'}")
+    else:
+        server: Postgres = request.getfixturevalue("postgres")
+        yield from opened(server.url(server.make()))
+
+
 def new_book(request: pytest.FixtureRequest, kind: str, name: str = "book") -> str:
     """The URL of a new migrated book of that kind: a copy of the one that was migrated first."""
     empty: dict[str, str] = request.getfixturevalue("empty_books")

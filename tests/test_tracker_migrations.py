@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from alembic import command
-from databases import BOTH, Postgres
+from databases import Postgres
 from processes import breakeven
 from sqlalchemy import Engine, inspect, text
 
 from tracker.database import DatabaseProblem, alembic_config, migrate, open_database, reading, writing
 from tracker.leases import Lease, Terms, claim
-
-
-@pytest.fixture(params=BOTH)
-def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    """A database without a table."""
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'book.db'}"
-    else:
-        server: Postgres = request.getfixturevalue("postgres")
-        url = server.url(server.make())
-    db = open_database(url)
-    yield db
-    db.dispose()
 
 
 def shape(db: Engine) -> dict[str, object]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from alembic import command
-from databases import BOTH, Postgres
+from databases import Postgres
 from sqlalchemy import Engine, text
 
 from tracker.database import alembic_config, migrate, open_database, reading, writing
@@ -19,19 +17,6 @@ RELEASED = [f"{number:04}" for number in range(1, 13)]  # every schema that kept
 T = 1_796_083_200  # 2026-12-01: date -u -d 2026-12-01 +%s
 MS = T * 1000
 STAMP = "'2026-11-30 23:59:59.750000'"
-
-
-@pytest.fixture(params=BOTH)
-def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    """A database without a table."""
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'book.db'}"
-    else:
-        server: Postgres = request.getfixturevalue("postgres")
-        url = server.url(server.make())
-    db = open_database(url)
-    yield db
-    db.dispose()
 
 
 def write(db: Engine, *statements: str) -> None:

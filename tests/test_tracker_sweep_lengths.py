@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from alembic import command
-from databases import Postgres
 from sqlalchemy import Engine, text
 
-from tracker.database import alembic_config, migrate, open_database, reading, writing
+from tracker.database import alembic_config, migrate, reading, writing
 from tracker.store import SweepReport, record_sweep
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MOST_MS = 2**31 - 1  # what four bytes hold
 YEARS = timedelta(days=3653)
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
-def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    """A database without a table."""
-    server: Postgres | None = request.getfixturevalue("postgres") if request.param == "postgres" else None
-    db = open_database(f"sqlite:///{tmp_path / 'book.db'}" if server is None else server.url(server.make()))
-    yield db
-    db.dispose()
 
 
 @pytest.mark.parametrize(("step", "took"), [(timedelta(seconds=2.5), 2_500), (YEARS, MOST_MS), (-YEARS, 0)])
