@@ -1,4 +1,4 @@
-"""From inclusive, to exclusive, UTC: at the exact instant and a millisecond before, wherever two times are compared."""
+"""From inclusive, to exclusive, UTC: at the exact instant and a second before, wherever two times are compared."""
 
 from __future__ import annotations
 

@@ -186,5 +186,8 @@ def test_another_accounts_file_is_not_read(folder: Path, monkeypatch: pytest.Mon
 
 
 def test_a_folder_that_cannot_be_made_is_nobodys_trouble(tmp_path: Path, facts: Facts, fits: Fits) -> None:
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    Kept(tmp_path / "file" / "kept", CONFIG, None).keep(facts, fits)
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    kept = Kept(tmp_path / "file" / "kept", CONFIG, None)
+    kept.keep(facts, fits)
+    assert (kept.facts(), kept.fits()) == (None, NONE)
+    assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir() if path.is_file()} == {"file": "mine"}
