@@ -25,7 +25,7 @@ from tracker.world import World
 
 NOW = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=1)  # the views know the real time only
 LARGE = {"model": "large-60b", "workload": "turns", "policy": "studiotv"}
-HOUR = timedelta(hours=1)
+EXACT = Fraction(1, 10**9)  # SQLite divides in binary
 
 
 @pytest.fixture(params=BOTH)
@@ -115,28 +115,35 @@ def test_a_month_costs_what_its_hours_cost(db: Engine, world: World, last: float
     """Every span of the program's course, cut at the first of the month, at the price that held."""
     fill(db, world, last)
     spans = held(db, world)
-    now = datetime.now(UTC)
-    expected: dict[str, list[Fraction]] = defaultdict(lambda: [Fraction(0)] * 4)
-    for found, end in zip(spans, [*(following.at for following in spans[1:]), now], strict=True):
-        start = found.at
-        while found.fresh and start < end:
+    before = datetime.now(UTC).replace(microsecond=0)  # the view counts whole seconds
+    rows = view(db, "select * from v_monthly_cost where model = 'large-60b' order by month")
+    least, most = costs(spans, before), costs(spans, datetime.now(UTC))
+    assert set(least) <= {str(row["month"]) for row in rows} <= set(most)
+    for row in rows:
+        month = str(row["month"])
+        figures = [Fraction(str(row[name])) for name in ("hours", "self_host_usd", "api_usd", "one_setup_usd")]
+        for figure, at_least, at_most in zip(figures, least.get(month, [Fraction(0)] * 4), most[month], strict=True):
+            assert at_least * (1 - EXACT) <= figure <= at_most * (1 + EXACT)
+        year, number, _ = map(int, month.split("-"))
+        days = (datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC) - datetime(year, number, 1, tzinfo=UTC)).days
+        assert Fraction(str(row["month_hours"])) == days * 24
+
+
+def costs(spans: list[Decided], now: datetime) -> dict[str, list[Fraction]]:
+    """Known hours, and what they cost on own GPUs, at the API and on one setup, by month, until ``now``."""
+    found: dict[str, list[Fraction]] = defaultdict(lambda: [Fraction(0)] * 4)
+    for span, end in zip(spans, [*(following.at for following in spans[1:]), now], strict=True):
+        start = span.at
+        while span.fresh and start < end:
             following = (start.replace(day=1, hour=0, minute=0, second=0, microsecond=0) + timedelta(days=32)).replace(day=1)
             stop = min(end, following)
             hours = Fraction((stop - start) // timedelta(microseconds=1), 3_600_000_000)
-            assert found.self_host_usd_per_month and found.api_usd_per_month and found.usd_per_hour
-            parts = (1, found.self_host_usd_per_month / Decimal(730), found.api_usd_per_month / Decimal(730), found.usd_per_hour)
-            month = expected[f"{start:%Y-%m-01}"]
-            expected[f"{start:%Y-%m-01}"] = [old + hours * Fraction(part) for old, part in zip(month, parts, strict=True)]
+            assert span.self_host_usd_per_month and span.api_usd_per_month and span.usd_per_hour
+            parts = (1, span.self_host_usd_per_month / Decimal(730), span.api_usd_per_month / Decimal(730), span.usd_per_hour)
+            month = f"{start:%Y-%m-01}"
+            found[month] = [old + hours * Fraction(part) for old, part in zip(found[month], parts, strict=True)]
             start = stop
-    rows = view(db, "select * from v_monthly_cost where model = 'large-60b' order by month")
-    assert [str(row["month"]) for row in rows] == sorted(expected)
-    for row in rows:
-        figures = [Fraction(str(row[name])) for name in ("hours", "self_host_usd", "api_usd", "one_setup_usd")]
-        for figure, wanted in zip(figures, expected[str(row["month"])], strict=True):
-            assert abs(figure - wanted) <= wanted / 500  # the clock goes on between two readings
-        year, number, _ = map(int, str(row["month"]).split("-"))
-        days = (datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC) - datetime(year, number, 1, tzinfo=UTC)).days
-        assert Fraction(str(row["month_hours"])) == days * 24
+    return dict(found)
 
 
 def test_without_a_decision_there_is_nothing(db: Engine) -> None:
