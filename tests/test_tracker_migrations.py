@@ -45,6 +45,25 @@ def test_down_and_up_again_is_the_same(empty: Engine) -> None:
     assert shape(empty) == before
 
 
+def test_a_schema_has_the_views_it_always_had(empty: Engine) -> None:
+    """How each finds the newest point of an offer. PostgreSQL puts its own words around it."""
+    looks = {
+        "sqlite": [("0013", " join offer_point p"), ("0016", " join offer_point p"), ("0017", "cross join offer_point p")],
+        "postgresql": [("0013", "JOIN offer_point p ON"), ("0014", "JOIN offer_point p ON"), ("0015", "JOIN LATERAL ( SELECT")],
+    }[empty.dialect.name]
+    stored = {
+        "sqlite": "select sql from sqlite_master where name = 'v_current_offers'",
+        "postgresql": "select pg_get_viewdef('v_current_offers'::regclass)",
+    }[empty.dialect.name]
+    for way, change in ((looks, command.upgrade), (looks[-2::-1], command.downgrade)):
+        for revision, look in way:
+            change(alembic_config(empty), revision)
+            with reading(empty) as connection:
+                told = connection.exec_driver_sql(stored).scalar_one()
+            assert look in told
+            assert ("ateral" in told.lower() or "cross join offer_point" in told) is (revision == looks[-1][0])
+
+
 def test_data_of_the_first_schema_is_there_after_the_upgrade_and_after_the_way_back(empty: Engine) -> None:
     config = alembic_config(empty)
     command.upgrade(config, "0001")

@@ -1,5 +1,5 @@
 """The views that Grafana and reports may rely on, as schema 0013 made them: moments in whole seconds. A migration that changes one
-after it brings its own text.
+after it brings its own text: what is here stays as it is.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from alembic import op
 NAMES = ("v_current_offers", "v_price_history", "v_cheapest", "v_breakeven", "v_monthly_cost")
 
 # What differs between the databases: now in s, the day in UTC, s as a time, a time as s, a number that divides exactly (SQLite has floats
-# only), the smaller and the larger of two, the newest point of an offer o, and the months since the first decision with their first and
-# last s, the latter exclusive.
+# only), the smaller and the larger of two, and the months since the first decision with their first and last s, the latter exclusive.
 POSTGRESQL = {
     "create": "create or replace view",  # who was granted to read it still is
     "now": "cast(floor(extract(epoch from now())) as bigint)",
@@ -22,7 +21,6 @@ POSTGRESQL = {
     "number": "cast({0} as numeric)",
     "least": "least",
     "greatest": "greatest",
-    "latest": "cross join lateral (select * from offer_point where offer_id = o.id and at <= {now} order by at desc limit 1) p",
     "months": """
     select cast(m as date) as month, extract(epoch from m) as start_s, extract(epoch from m + interval '1 month') as end_s
     from generate_series(
@@ -39,9 +37,6 @@ SQLITE = {
     "number": "cast({0} as real)",
     "least": "min",
     "greatest": "max",
-    # a cross join keeps this order: 1.4 s over the 11 million points of a year, 12 s where SQLite goes through all of them
-    "latest": """cross join offer_point p
-        on p.offer_id = o.id and p.at = (select max(at) from offer_point where offer_id = o.id and at <= {now})""",
     "months": """
     select day as month, cast(strftime('%s', day) as integer) as start_s, cast(strftime('%s', day, '+1 month') as integer) as end_s
     from (
@@ -52,6 +47,9 @@ SQLITE = {
     )
 """,
 }
+
+# The newest point p of an offer o.
+LATEST = "join offer_point p on p.offer_id = o.id and p.at = (select max(at) from offer_point where offer_id = o.id and at <= {now})"
 
 # Everything that is listed now, as the program ranks it: of dated prices the one in force; imported rows only where no live source
 # lists the provider; what has no exchange rate is left out. 1e9 is the scale of stored rents and exchange rates.
@@ -190,13 +188,13 @@ from part where s > 0 group by model, workload, policy, month
 """
 
 
-def statements(dialect: str) -> Iterator[str]:
+def statements(dialect: str, latest: str = LATEST) -> Iterator[str]:
     """What makes each view of NAMES, in their order; on PostgreSQL also in place of one of the same columns."""
     words = POSTGRESQL if dialect == "postgresql" else SQLITE
     time, number = words["time"], words["number"]
     plain = {name: words[name] for name in ("create", "now", "today", "least", "greatest", "months")}
     price = number.format("f.price")
-    yield CURRENT_OFFERS.format(**plain, price=price, seen=time.format("f.seen"), latest=words["latest"].format(**plain))
+    yield CURRENT_OFFERS.format(**plain, price=price, seen=time.format("f.seen"), latest=latest.format(**plain))
     yield PRICE_HISTORY.format(**plain, price=price, from_=time.format("f.at"), to=time.format("f.next_at"))
     rent, rate = (words["second"].format(f"d.{name}") for name in ("seen_at", "api_seen_at"))
     held = HELD.format(**plain, rent=rent, rate=rate, never=2**62)
@@ -212,9 +210,9 @@ def statements(dialect: str) -> Iterator[str]:
         yield view.format(held=held, **plain, **money, **times, **sums)
 
 
-def make_views() -> None:
-    """Make every view, in place of those that are there on PostgreSQL; on SQLite they were dropped."""
-    for statement in statements(op.get_bind().dialect.name):
+def make_views(latest: str = LATEST) -> None:
+    """Make every view, in place of those that are there on PostgreSQL; on SQLite they were dropped. ``latest``: in place of LATEST."""
+    for statement in statements(op.get_bind().dialect.name, latest):
         op.execute(statement)
 
 

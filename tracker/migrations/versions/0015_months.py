@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from tracker.migrations.views import make_views
+from tracker.migrations.views import LATEST, make_views
 
 revision = "0015"
 down_revision = "0014"
@@ -19,6 +19,7 @@ branch_labels = None
 depends_on = None
 
 POINTS = {"offer_point": ("offer", "offer_id"), "rate_point": ("rate", "rate_id")}
+BY_MONTH = "cross join lateral (select * from offer_point where offer_id = o.id and at <= {now} order by at desc limit 1) p"
 PRICES = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output", "valid_to")
 
 
@@ -27,7 +28,7 @@ def upgrade() -> None:
     if op.get_bind().dialect.name == "postgresql":
         for table in POINTS:
             _remake(table, by_month=True)
-        _finish()
+        _finish(BY_MONTH)
 
 
 def downgrade() -> None:
@@ -35,12 +36,12 @@ def downgrade() -> None:
     if op.get_bind().dialect.name == "postgresql":
         for table in POINTS:
             _remake(table, by_month=False)
-        _finish()
+        _finish(LATEST)
 
 
-def _finish() -> None:
+def _finish(latest: str) -> None:
     """Who may read the views still may: they are replaced."""
-    make_views()
+    make_views(latest)
     for table in POINTS:
         op.drop_table(f"{table}_old")
 
