@@ -10,7 +10,7 @@ from itertools import compress
 from operator import ne
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, Table, bindparam, func, select
+from sqlalchemy import Connection, Select, Table, bindparam, select
 
 from engine.rates import TOKEN_KINDS
 from tracker.latest import newest_first, with_latest
@@ -190,13 +190,6 @@ def whole_sweeps(connection: Connection, source: str, since: int) -> list[int]:
 
 
 _WHOLE_SWEEPS = "select at from sweep where source = ? and at >= ? and complete and status in ('ok', 'unchanged') order by at"
-
-
-def last_whole_sweep(connection: Connection, source: str) -> int | None:
-    """The last moment at which the source was covered whole."""
-    query = select(func.max(SWEEP.c.at)).where(SWEEP.c.source == source, SWEEP.c.complete.is_(True), SWEEP.c.status.in_(GOOD))
-    found: int | None = connection.scalar(query)
-    return found
 
 
 def past_prices(connection: Connection, kind: Kind, ids: Sequence[int], since: int) -> dict[int, list[tuple[int, Prices]]]:

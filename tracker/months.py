@@ -17,7 +17,7 @@ from tracker.database import writing
 from tracker.postgres import serialize
 from tracker.rows import from_s, to_s
 
-TABLES = {"offer_point": ("offer_id", "offer"), "rate_point": ("rate_id", "rate")}
+TABLES = ("offer_point", "rate_point")
 AHEAD = 2  # months made before they begin
 PATIENCE_MS = 2_000  # for those who read and write, until a month is dropped another time
 LOCKED = "55P03"  # lock_not_available

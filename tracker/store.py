@@ -32,10 +32,8 @@ from tracker.listing import OFFER_POINT as OFFER_POINT
 from tracker.listing import RATE as RATE
 from tracker.listing import RATE_POINT as RATE_POINT
 from tracker.listing import SWEEP as SWEEP
-from tracker.listing import gone_column as gone_column
 from tracker.months import make_months
 from tracker.points import Outcome, Sheet, insert_row, write_rows
-from tracker.points import add_dimensions as add_dimensions
 from tracker.points import insert_new as insert_new
 from tracker.postgres import serialize
 from tracker.remembered import Listings, Remembered
@@ -143,7 +141,7 @@ def _keep(connection: Connection, report: SweepReport, guard: Guard | None, seen
         printed = _printed(report, kind, rows, listing)
         ruling = Ruling(passed=dict(printed.changed))
         if guard is not None:
-            has_entries = bool(standing.pending or standing.judged)
+            has_entries = standing.pending or standing.judged
             case = Case(
                 connection=connection, guard=guard, kind=kind, seen=seen, listing=listing, printed=printed, has_entries=has_entries
             )  # fmt: skip

@@ -91,7 +91,7 @@ def load_facts(config_dir: Path, user_dir: Path | None) -> Facts:
     from tracker.facts.throughput import load_points
 
     catalogue = load_catalogue(config_dir, user_dir)
-    return Facts(catalogue=catalogue, points=tuple(load_points(config_dir, user_dir, catalogue)))
+    return Facts(catalogue=catalogue, points=load_points(config_dir, user_dir, catalogue))
 
 
 def _check(world: World) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from tracker.alerting.judge import State
 from tracker.leases import SKEW
@@ -51,8 +51,3 @@ def is_late(connection: Connection, now: datetime) -> bool:
     """Whether another process judged a newer look than this; one from a clock that was far ahead does not count."""
     last = connection.scalar(select(STATE.c.judged_at).where(STATE.c.rule == "", STATE.c.subject == ""))
     return last is not None and timedelta(0) < last - now <= SKEW
-
-
-def forget(connection: Connection, rule: str) -> None:
-    """Begin anew with a rule."""
-    connection.execute(delete(STATE).where(STATE.c.rule == rule))

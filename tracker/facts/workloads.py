@@ -9,21 +9,18 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from engine.models import ModelSpec
 from engine.rate_choice import RatePolicy
 from engine.workloads import StatedCapacity, TokenMix, Workload, requests_per_month
 from tracker.config import read_tables
 from tracker.errors import ConfigError, UnknownName, did_you_mean
+from tracker.facts.schema import Strict
 from tracker.facts.toml import validated
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class MixTable(_Strict):
+class MixTable(Strict):
     """Tokens of one request by kind."""
 
     input: int = 0
@@ -33,7 +30,7 @@ class MixTable(_Strict):
     output: int = 0
 
 
-class CapacityTable(_Strict):
+class CapacityTable(Strict):
     """A measured capacity."""
 
     model: str
@@ -45,7 +42,7 @@ class CapacityTable(_Strict):
     checked: date
 
 
-class WorkloadTable(_Strict):
+class WorkloadTable(Strict):
     """One table of ``workloads.toml``."""
 
     name: str
@@ -67,7 +64,7 @@ class WorkloadTable(_Strict):
     checked: date | None = None
 
 
-class ProviderTable(_Strict):
+class ProviderTable(Strict):
     """One table of ``providers.toml``."""
 
     name: str

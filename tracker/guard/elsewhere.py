@@ -14,7 +14,6 @@ from tracker.guard.told import Telling, Told
 from tracker.listing import Row
 from tracker.rows import OfferRow
 
-IMPORTED = "book:"
 REFERENCES = ("price", "input", "output")  # cached input is no measure: real prices of one model lie a factor of 40 apart
 HALF = Decimal("0.5")  # of the lowest price elsewhere: above that, somebody else asks about the same
 OVER = Decimal("1.5")  # of the highest

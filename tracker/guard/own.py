@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from tracker.asof import IMPORTED
 from tracker.guard.doubts import SOURCE, Doubt, close, factor
-from tracker.guard.elsewhere import IMPORTED, Elsewhere, same_thing, usd_of
+from tracker.guard.elsewhere import Elsewhere, same_thing, usd_of
 from tracker.listing import Row, prices_of
 from tracker.rows import OfferRow
 

@@ -45,11 +45,6 @@ class Chart:
     changed_at: datetime
     notes: tuple[str, ...] = ()
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to see."""
-        return not any(line.steps for panel in self.panels for line in panel.lines)
-
 
 def joined(steps: Sequence[Step]) -> tuple[Step, ...]:
     """The same with neighbours of one price as one step."""

@@ -47,8 +47,8 @@ def png(chart: Chart) -> bytes:
     pen.text((EDGE, EDGE - 6), pen.fitted(chart.title, TITLE, WIDTH - 2 * EDGE), TITLE, INK)
     left = EDGE + max((pen.width(label, SMALL) for label in labels), default=0) + 12
     top = heads
-    for place, panel in enumerate(chart.panels):
-        _draw_panel(pen, chart, panel, left, top, is_last=place == len(chart.panels) - 1)
+    for panel in chart.panels:
+        _draw_panel(pen, chart, panel, left, top)
         top += _panel_height(panel)
     for note in chart.notes:
         pen.text((EDGE, top), pen.fitted(note, SMALL, WIDTH - 2 * EDGE), SMALL, QUIET)
@@ -139,7 +139,7 @@ def _marks(least: Decimal, most: Decimal) -> list[tuple[Decimal, str]]:
     return [(tick, price_text(tick, step)) for tick in ticks]
 
 
-def _draw_panel(pen: Pen, chart: Chart, panel: Panel, left: float, top: float, *, is_last: bool) -> None:
+def _draw_panel(pen: Pen, chart: Chart, panel: Panel, left: float, top: float) -> None:
     pen.text((EDGE, top), panel.unit, TEXT, QUIET)
     top += TEXT + 10
     colours = _colours(panel.lines)
