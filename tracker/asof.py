@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, Connection, FromClause, func, select, union
+from sqlalchemy import ColumnElement, Connection, FromClause, func, select, union
 
-from tracker.latest import newest_first, with_latest
+from tracker.latest import each, newest_first, with_latest
 from tracker.listing import ENDED_MS, GOOD, OFFERS, RATES, SWEEP, Kind, gone_column, unseen_at
 from tracker.rows import from_s, to_s
 from tracker.schema import TABLES
@@ -67,24 +67,16 @@ def _newest_knowledge(connection: Connection, at: datetime) -> datetime:
 
 def coverage(connection: Connection, at: datetime) -> dict[str, int | None]:
     """Last moment each source that tells prices was covered whole, None for never: a step in an index a source, however many rows."""
-    told = union(*(select(_sources(kind).c.source) for kind in (OFFERS, RATES))).subquery()
+    told = union(*(select(each(kind.dimension.c.source, f"{kind.name}_sources").c.one) for kind in (OFFERS, RATES))).subquery()
     last = (
         select(SWEEP.c.at)
-        .where(SWEEP.c.source == told.c.source, SWEEP.c.at <= to_s(at), SWEEP.c.complete.is_(True), SWEEP.c.status.in_(GOOD))
+        .where(SWEEP.c.source == told.c.one, SWEEP.c.at <= to_s(at), SWEEP.c.complete.is_(True), SWEEP.c.status.in_(GOOD))
         .order_by(SWEEP.c.at.desc())
         .limit(1)
         .scalar_subquery()
     )
-    query = select(told.c.source, last).where(told.c.source.is_not(None)).order_by(told.c.source)
+    query = select(told.c.one, last).where(told.c.one.is_not(None)).order_by(told.c.one)
     return {source: moment for source, moment in connection.execute(query)}  # noqa: C416  rows are no pairs to dict()
-
-
-def _sources(kind: Kind) -> CTE:
-    """The sources of a kind's rows, and at last None: each is the next one in the index."""
-    source = kind.dimension.c.source
-    steps = select(func.min(source).label("source")).cte(f"{kind.name}_sources", recursive=True)
-    following = select(func.min(source)).where(source > steps.c.source).scalar_subquery()
-    return steps.union_all(select(following).where(steps.c.source.is_not(None)))
 
 
 def rows_at(connection: Connection, kind: Kind, moment: Moment, only: Mapping[str, Collection[str]] | None = None) -> Rows:

@@ -1,4 +1,4 @@
-"""The newest point of each offer or rate: one step in an index for each of them, on both databases.
+"""The newest point of each offer or rate, and the values of a column: one step in an index for each of them, on both databases.
 
 SQLite looks up the moment, then the point. PostgreSQL keeps points by month: looked up so it would open every month twice for each
 offer; as a lateral look it goes from the newest month back and stops at the first point. Measured on 30,000 offers, four in five of
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Table, and_, func, select, true
+from sqlalchemy import CTE, Column, ColumnElement, Connection, FromClause, Table, and_, func, select, true
 
 
 def with_latest(dialect: str, dimension: Table, point: Table, link: str, *conditions: ColumnElement[bool]) -> tuple[FromClause, Any]:
@@ -23,6 +23,13 @@ def with_latest(dialect: str, dimension: Table, point: Table, link: str, *condit
         return dimension.join(last, true()), last
     newest = select(func.max(point.c.at)).where(*mine).correlate(dimension).scalar_subquery()
     return dimension.join(point, and_(point.c[link] == dimension.c.id, point.c.at == newest)), point
+
+
+def each(column: Column[Any], name: str) -> CTE:
+    """The values of a column that begins an index, as ``one``, and at last None: each is the next one in the index, however many rows."""
+    steps = select(func.min(column).label("one")).cte(name, recursive=True)
+    following = select(func.min(column)).where(column > steps.c.one).scalar_subquery()
+    return steps.union_all(select(following).where(steps.c.one.is_not(None)))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, exists, func, or_, select
 
+from tracker.latest import each
 from tracker.listing import GOOD, OFFERS, RATES, SWEEP
 from tracker.rows import to_s
 from tracker.schema import TABLES
@@ -65,13 +66,11 @@ def _decisions() -> Select[Any]:
 @cache
 def _all_last_sweeps() -> Select[Any]:
     """Of every source: its last sweep, the last that covered everything, and whether it ever listed a price."""
-    steps = select(func.min(SWEEP.c.source).label("source")).cte("steps", recursive=True)
-    following = select(func.min(SWEEP.c.source)).where(SWEEP.c.source > steps.c.source).scalar_subquery()
-    told = steps.union_all(select(following).where(steps.c.source.is_not(None)))  # each is the next one in the index
+    told = each(SWEEP.c.source, "steps")
     mine, whole = SWEEP.alias("mine"), SWEEP.alias("whole")
-    last = select(mine.c.id).where(mine.c.source == told.c.source).order_by(mine.c.at.desc()).limit(1).scalar_subquery()
-    at = select(func.max(mine.c.at)).where(mine.c.source == told.c.source).scalar_subquery()
-    good = (whole.c.source == told.c.source, whole.c.complete.is_(True), whole.c.status.in_(GOOD))
+    last = select(mine.c.id).where(mine.c.source == told.c.one).order_by(mine.c.at.desc()).limit(1).scalar_subquery()
+    at = select(func.max(mine.c.at)).where(mine.c.source == told.c.one).scalar_subquery()
+    good = (whole.c.source == told.c.one, whole.c.complete.is_(True), whole.c.status.in_(GOOD))
     whole_at = select(whole.c.at).where(*good).order_by(whole.c.at.desc()).limit(1).scalar_subquery()
-    lists = or_(*(exists().where(kind.dimension.c.source == told.c.source) for kind in (OFFERS, RATES)))
-    return select(told.c.source, last, at, whole_at, lists).where(told.c.source.is_not(None))
+    lists = or_(*(exists().where(kind.dimension.c.source == told.c.one) for kind in (OFFERS, RATES)))
+    return select(told.c.one, last, at, whole_at, lists).where(told.c.one.is_not(None))
