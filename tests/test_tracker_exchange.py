@@ -64,6 +64,9 @@ def test_the_rate_used_is_told_with_the_day_it_is_of(easter: Exchange) -> None:
     assert easter.per_usd("CNY", date(2024, 3, 31)) == (Decimal("7.228193506613634261400425493"), THURSDAY)
     assert easter.per_usd("EUR", date(2024, 3, 31)) == (Decimal("0.9249838127832762926648783646"), THURSDAY)
     assert easter.per_usd("EUR", date(2024, 3, 1)) is None
+    assert easter.fx("CNY", date(2024, 3, 31)) == easter.per_usd("CNY", date(2024, 3, 31))
+    assert easter.fx("USD", date(2024, 3, 31)) == (Decimal(1), None)  # nothing was turned into it
+    assert easter.fx("EUR", date(2024, 3, 1)) == (Decimal(1), None)
     assert easter.per_usd("XTS") is None
 
 

@@ -59,7 +59,7 @@ class Reading(Generic[Value]):
     build: Callable[[Row, Reading[Value]], Listed[Value]]
     given: Mapping[int, Listed[Value]] = field(default_factory=dict)
     _made: dict[int, Listed[Value]] = field(init=False)
-    _pairs: dict[str, tuple[Decimal, date] | None] = field(default_factory=dict, init=False)
+    _fx: dict[str, tuple[Decimal, date | None]] = field(default_factory=dict, init=False)
     _oldest: dict[str, int] = field(default_factory=dict, init=False)
     _moments: dict[int, datetime] = field(default_factory=dict, init=False)
 
@@ -110,11 +110,11 @@ class Reading(Generic[Value]):
             self._oldest[source] = ENDLESS if known is None else to_s(self.until) - whole_s(known.settings.max_age_hours)
         return self._oldest[source]
 
-    def pair(self, currency: str) -> tuple[Decimal, date] | None:
-        """Units of the currency for one USD, and the day of that; None for USD itself and without a rate."""
-        if currency not in self._pairs:
-            self._pairs[currency] = None if currency == "USD" else self.exchange.per_usd(currency, self.at.date())
-        return self._pairs[currency]
+    def fx(self, currency: str) -> tuple[Decimal, date | None]:
+        """Units of the currency for one USD, and the day of that; 1, of no day, for USD itself and without a rate."""
+        if currency not in self._fx:
+            self._fx[currency] = self.exchange.fx(currency, self.at.date())
+        return self._fx[currency]
 
     def moment(self, at: int) -> datetime:
         """A stored moment."""

@@ -26,7 +26,7 @@ def listed_offer(row: Row, reading: Reading[GpuOffer]) -> Listed[GpuOffer]:
         id_, source, origin, own, provider, sku, region, gpu, gpu_count, tier, term_months, trust, currency, valid_from, is_slice,
         price_kind, interconnect, source_url, price, availability, max_gpu_count,
     ) = row  # fmt: skip
-    native, pair = unscaled(price, RENT_SCALE), reading.pair(currency)
+    native, (fx_rate, fx_day) = unscaled(price, RENT_SCALE), reading.fx(currency)
     usd = reading.usd(native, currency)
     assert usd is not None
     offer = GpuOffer(
@@ -46,8 +46,8 @@ def listed_offer(row: Row, reading: Reading[GpuOffer]) -> Listed[GpuOffer]:
         currency=currency,
         native_per_hour=native,
         usd_per_hour=usd,
-        fx_rate=pair[0] if pair else ONE,
-        fx_day=pair[1] if pair else None,
+        fx_rate=fx_rate,
+        fx_day=fx_day,
         valid_from=reading.moment(reading.starts.get(id_, own) if valid_from is None else valid_from),
         seen_at=reading.moment(reading.seen_at(row)),
         source_url=source_url,
@@ -68,7 +68,7 @@ def listed_rate(row: Row, reading: Reading[TokenRate]) -> Listed[TokenRate]:
     """The rate of a row whose currency has an exchange rate."""
     _, source, origin, _, *fields = row
     told = RateRow(**dict(zip(FIELDS["rate"], fields, strict=True)))
-    usd, pair = usd_prices(told.native, told.currency, reading.exchange, reading.at), reading.pair(told.currency)
+    usd, (fx_rate, fx_day) = usd_prices(told.native, told.currency, reading.exchange, reading.at), reading.fx(told.currency)
     assert usd is not None
     rate = TokenRate(
         provider=told.provider,
@@ -80,8 +80,8 @@ def listed_rate(row: Row, reading: Reading[TokenRate]) -> Listed[TokenRate]:
         currency=told.currency,
         native=told.native,
         usd=usd,
-        fx_rate=pair[0] if pair else ONE,
-        fx_day=pair[1] if pair else None,
+        fx_rate=fx_rate,
+        fx_day=fx_day,
         conditions=Conditions(
             min_prompt_tokens=told.min_prompt_tokens,
             tier_inclusive=bool(told.tier_inclusive),
@@ -98,7 +98,7 @@ def listed_rate(row: Row, reading: Reading[TokenRate]) -> Listed[TokenRate]:
 
 def usd_prices(native: TokenPrices, currency: str, exchange: Exchange, at: datetime) -> TokenPrices | None:
     """Token prices in USD at the reference rate of the day of ``at``; None without one."""
-    if exchange.usd(Decimal(1), currency, at.date()) is None:
+    if exchange.usd(ONE, currency, at.date()) is None:
         return None
     return TokenPrices(
         **{kind: None if (value := native.of(kind)) is None else exchange.usd(value, currency, at.date()) for kind in TOKEN_KINDS}

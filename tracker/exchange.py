@@ -64,6 +64,10 @@ class Exchange:
         pair = self._pair(currency, day)
         return None if pair is None else (pair[0] / pair[1], pair[2])
 
+    def fx(self, currency: str, day: date) -> tuple[Decimal, date | None]:
+        """What a price in ``currency`` is turned into USD by, as offers and rates carry it: 1, of no day, for USD and without a rate."""
+        return (None if currency == "USD" else self.per_usd(currency, day)) or (Decimal(1), None)
+
     def _pair(self, currency: str, day: date | None) -> tuple[Decimal, Decimal, date] | None:
         """Units of ``currency`` and of USD for one EUR, both of the same day; None too where the ECB has given the currency up."""
         native, newest = self.per_eur(currency, day), self.per_eur("USD", day)

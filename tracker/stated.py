@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from decimal import Decimal
 from operator import itemgetter
 from typing import Any
 
@@ -66,7 +65,7 @@ def _seller(rate: TokenRate) -> tuple[str, str, str, str]:
 
 def _offer(rent: StatedRent, exchange: Exchange, at: datetime) -> Listed[GpuOffer] | None:
     """The stated machine in USD; None where its currency has no rate."""
-    usd, pair = exchange.usd(rent.native_per_hour, rent.currency, at.date()), exchange.per_usd(rent.currency, at.date())
+    usd, (fx_rate, fx_day) = exchange.usd(rent.native_per_hour, rent.currency, at.date()), exchange.fx(rent.currency, at.date())
     if usd is None:
         return None
     offer = GpuOffer(
@@ -82,8 +81,8 @@ def _offer(rent: StatedRent, exchange: Exchange, at: datetime) -> Listed[GpuOffe
         currency=rent.currency,
         native_per_hour=rent.native_per_hour,
         usd_per_hour=usd,
-        fx_rate=pair[0] if pair and rent.currency != "USD" else Decimal(1),
-        fx_day=pair[1] if pair and rent.currency != "USD" else None,
+        fx_rate=fx_rate,
+        fx_day=fx_day,
         valid_from=rent.start,
         seen_at=at,
     )
@@ -92,10 +91,9 @@ def _offer(rent: StatedRent, exchange: Exchange, at: datetime) -> Listed[GpuOffe
 
 def _rate(stated: StatedRate, exchange: Exchange, at: datetime) -> Listed[TokenRate] | None:
     """The stated rates in USD; None where their currency has no rate."""
-    usd = usd_prices(stated.native, stated.currency, exchange, at)
+    usd, (fx_rate, fx_day) = usd_prices(stated.native, stated.currency, exchange, at), exchange.fx(stated.currency, at.date())
     if usd is None:
         return None
-    pair = exchange.per_usd(stated.currency, at.date()) if stated.currency != "USD" else None
     rate = TokenRate(
         provider=stated.provider,
         source=STATED,
@@ -106,8 +104,8 @@ def _rate(stated: StatedRate, exchange: Exchange, at: datetime) -> Listed[TokenR
         currency=stated.currency,
         native=stated.native,
         usd=usd,
-        fx_rate=pair[0] if pair else Decimal(1),
-        fx_day=pair[1] if pair else None,
+        fx_rate=fx_rate,
+        fx_day=fx_day,
         valid_from=stated.start,
         valid_to=stated.end,
         seen_at=at,

@@ -78,7 +78,7 @@ class Remembered:
         return Entries(entries.rows, replace(entries.reading, build=self._build))
 
     def _build(self, row: Row, reading: Reading[TokenRate]) -> Listed[TokenRate]:
-        told = (row, reading.fresh(row), reading.pair(row[RATE_CURRENCY]), reading.starts.get(row[ID]))
+        told = (row, reading.fresh(row), reading.fx(row[RATE_CURRENCY]), reading.starts.get(row[ID]))
         known = self._made.get(row[ID])
         if known is None or known[0] != told:
             known = self._made[row[ID]] = (told, listed_rate(row, reading))
