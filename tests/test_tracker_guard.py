@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from guarded import T0, Watched, neighbours, offer, rate
+from guarded import SOURCES, T0, Watched, neighbours, offer, rate
 from guarded import db as db
 from guarded import watched as watched
 from sqlalchemy import Engine
@@ -15,8 +16,11 @@ from sqlalchemy import Engine
 from tracker.bookfile import Dated
 from tracker.bookstore import export_book, import_dated
 from tracker.database import reading, writing
+from tracker.exchange import exchange_of
+from tracker.guard.context import Guard
 from tracker.guard.counts import guard_counts
 from tracker.guard.decisions import NothingToDecide, accept, reject
+from tracker.guard.settings import GuardSettings
 from tracker.rows import to_s
 
 # --- a change -------------------------------------------------------------------------------------------------------------
@@ -382,6 +386,13 @@ def test_a_held_price_goes_stale_by_its_own_age(watched: Watched) -> None:
     for hours in (1, 2, 3, 4):
         watched.sweep(hours * 60, offer("0.36" if hours % 2 else "9.99"))
     assert [(e.value.usd_per_hour, e.fresh) for e in watched.book().offers] == [(Decimal("3.60"), False)]
+
+
+def test_the_age_limit_is_that_of_the_book() -> None:
+    """1.13 hours are 4,068 seconds, and 4,067.999... as a product of floats."""
+    source = replace(SOURCES["runpod"], settings=SOURCES["runpod"].settings.model_copy(update={"max_age_hours": 1.13}))
+    guard = Guard(settings=GuardSettings(), sources={"runpod": source}, exchange=exchange_of(()))
+    assert [guard.is_fresh("runpod", 0, at) for at in (4068, 4069)] == [True, False]
 
 
 def test_counts_for_metrics(watched: Watched, db: Engine) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tracker.config import HOUR_S, Source
+from tracker.config import Source, whole_s
 from tracker.exchange import Exchange
 from tracker.guard.settings import GuardSettings
 
@@ -21,4 +21,4 @@ class Guard:
     def is_fresh(self, source: str, seen: int, at: int) -> bool:
         """Whether a price of ``source`` seen at ``seen`` is within its age limit at ``at``, both in s."""
         known = self.sources.get(source)
-        return known is not None and at - seen <= known.settings.max_age_hours * HOUR_S
+        return known is not None and at - seen <= whole_s(known.settings.max_age_hours)
