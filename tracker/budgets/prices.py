@@ -40,7 +40,7 @@ def price_in(world: World, book: Book, use: ApiUse) -> Price:
     workload, model = world.workload(use.workload), world.model(use.model)
     provider = world.provider_ids.get(use.provider, use.provider)
     policy = rate_policy(model, world.providers, world.settings.track.skus, world.settings.track.rate_sources)
-    fresh = (entry.value for entry in book.rates if entry.fresh)
+    fresh = (entry.value for entry in book.rates_of(model.id) if entry.fresh)
     wanted = replace(policy, providers=frozenset({provider}) if provider else None)
     choice = cheapest_rate(fresh, model.id, book.at, workload, wanted).cheapest
     if choice is None:
