@@ -14,6 +14,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 from urllib.request import getproxies, proxy_bypass
@@ -40,6 +41,15 @@ def trusting(_paths: ssl.DefaultVerifyPaths, _hour: int) -> ssl.SSLContext:
     # httpcore says the same before each connection; it must not be said to a context that others connect with at that moment
     context.set_alpn_protocols = lambda alpn_protocols: None  # type: ignore[method-assign]  # of this object alone
     return context
+
+
+@contextmanager
+def closed_unless_done(connection: httpcore.NetworkStream | httpx.BaseTransport) -> Iterator[None]:
+    """Close the connection where the block raises, whatever it raises."""
+    with ExitStack() as undone:
+        undone.callback(connection.close)
+        yield
+        undone.pop_all()
 
 
 class PatientTransport(httpx.BaseTransport):
@@ -122,13 +132,10 @@ class PatientBackend(httpcore.NetworkBackend):
 
     def _dial(self, sock: socket.socket, address: Any, seconds: float, options: Iterable[Any]) -> httpcore.NetworkStream:
         stream = PatientStream(sock, self._budget)
-        try:
+        with closed_unless_done(stream):
             for option in options:
                 sock.setsockopt(*option)
             stream.connect(address, seconds)
-        except BaseException:
-            stream.close()
-            raise
         return stream
 
 
@@ -172,12 +179,9 @@ class PatientStream(httpcore.NetworkStream):
             self.close()
             raise httpcore.ConnectError(str(error)) from error
         stream = PatientStream(sock, self._budget)
-        try:
+        with closed_unless_done(stream):
             late = httpcore.ConnectTimeout(f"no TLS handshake within {timeout} s")
             stream._patiently(sock.do_handshake, _READ, timeout, late, httpcore.ConnectError)
-        except BaseException:
-            stream.close()
-            raise
         return stream
 
     def close(self) -> None:

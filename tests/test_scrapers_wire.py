@@ -23,7 +23,7 @@ from upstream import Upstream
 from scrapers.contract import FetchError, LayoutChanged
 from scrapers.http import HostGate, OutOfTime, SourceClient, SourceLimits, Stopped, open_client
 from scrapers.pace import Budget
-from scrapers.wire import PatientBackend
+from scrapers.wire import PatientBackend, PatientStream, closed_unless_done
 
 pytestmark = pytest.mark.loopback
 SOON_S = 5.0  # far above what these take, far below what they would take undisturbed
@@ -249,6 +249,18 @@ def test_a_connection_that_is_not_answered() -> None:
                 source.get("/prices")
 
         stopped_while(act)
+
+
+@pytest.mark.parametrize("raised", [OutOfTime("late"), KeyboardInterrupt()])
+def test_a_connection_is_closed_where_it_is_given_up_and_only_there(raised: BaseException) -> None:
+    kept, given_up = (socket.socket() for _ in range(2))
+    budget = Budget(1, stop=threading.Event(), monotonic=time.monotonic)
+    with kept:
+        with closed_unless_done(PatientStream(kept, budget)):
+            pass
+        with pytest.raises(type(raised)), closed_unless_done(PatientStream(given_up, budget)):
+            raise raised
+        assert (kept.fileno() < 0, given_up.fileno() < 0) == (False, True)
 
 
 def test_a_resolver_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from time import monotonic
 import httpx
 
 from scrapers.pace import Budget
-from scrapers.wire import PatientTransport
+from scrapers.wire import PatientTransport, closed_unless_done
 
 DEADLINE = "deadline_s"  # extension of a request: the seconds it may take
 _AGAIN_S = 0.05  # between two cuts: a connection may be under way to another socket, such as one with TLS
@@ -35,11 +35,8 @@ class DeadlineTransport(httpx.BaseTransport):
         request.extensions.pop("timeout", None)
         budget = Budget(seconds, stop=self._stop, monotonic=monotonic)
         line = PatientTransport(str(request.url), budget, trust_env=False)
-        try:
+        with closed_unless_done(line):
             answer = line.handle_request(request)
-        except BaseException:
-            line.close()
-            raise
         assert isinstance(answer.stream, httpx.SyncByteStream)
         return httpx.Response(answer.status_code, headers=answer.headers, stream=_Whole(answer.stream, line), extensions=answer.extensions)
 
