@@ -37,6 +37,7 @@ from tracker.budgets.facts import budget_facts
 from tracker.budgets.live import Budgets
 from tracker.budgets.prices import History
 from tracker.budgets.state import BudgetState
+from tracker.cli import collecting
 from tracker.cli import session as sessions
 from tracker.database import reading
 from tracker.errors import ConfigError
@@ -449,6 +450,31 @@ def test_metrics(db: Engine, tmp_path: Path) -> None:
         }
     )  # fmt: skip
     assert "month_projected_usd" not in figures(Budgets(db, world).on(recompute(db, world, Sizer(world), at(20))))
+
+
+MISSPELT = 'api = [{ model = "large-60b", provider = "vendr" }, { model = "large-60b", provider = "%s" }]'
+
+
+def test_a_provider_nobody_knows_is_told_with_the_nearest_one(db: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """vendor-ai is another spelling of vendor, and seller has a rate in the book alone, which only a book that is there tells."""
+    said = "tracker.toml: [budget.team] api: no rate is known of a provider {!r}{}; what it costs is unknown until there is one"
+    vendr = said.format("vendr", " (did you mean vendor?)")
+    listed(db, 1, 2, **DEAR)
+    sweep(db, "tokens", at(3), rate(provider="seller", **DEAR))
+    monkeypatch.setenv("BREAKEVEN_DATA", str(tmp_path / "none"))
+    for other, in_check in (("vendor-ai", [vendr]), ("seller", [vendr, said.format("seller", "")])):
+        world = world_of(tmp_path / other, MISSPELT % other)
+        with patch.object(sessions, "world", lambda world=world: world), patch.object(commands, "sessions_open_book", lambda *_: db):
+            told = breakeven("budget", "--json", at=at(10))
+        with patch.object(collecting, "world", lambda world=world: world):
+            checked = [breakeven("check"), breakeven("check", "--json")]
+            with patch.object(collecting, "open_database", lambda url: db):
+                with_book = breakeven("check", "--json")
+        assert (told.err.splitlines(), len(told.json["budgets"])) == ([f"breakeven: {vendr}"], 1)
+        assert checked[0].out.splitlines()[1:] == in_check
+        assert [f"tracker.toml: {doubt}" for doubt in checked[1].json["doubts"]] == in_check
+        assert [f"tracker.toml: {doubt}" for doubt in with_book.json["doubts"]] == [vendr]
+    assert not (tmp_path / "none").exists()  # a check makes no book
 
 
 def test_the_command_shows_every_figure_and_its_receipt(db: Engine, tmp_path: Path) -> None:

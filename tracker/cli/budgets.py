@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Annotated
@@ -13,6 +14,7 @@ from engine.exact import cents, to_decimal
 from tracker.budgets.costs import budgets_at
 from tracker.budgets.facts import budget_facts
 from tracker.budgets.prices import History
+from tracker.budgets.sellers import doubts, sellers
 from tracker.budgets.state import BudgetState, Part
 from tracker.cli.receipts import Explain
 from tracker.cli.session import Json, print_json, print_table, say, session
@@ -40,6 +42,8 @@ def budget(
         raise BreakevenError("tracker.toml has no budget; write [budget.NAME] with usd_per_month and what it is for")
     with reading(here.db) as connection:
         states = budgets_at(connection, here.world, History(here.world), here.now)
+        for doubt in doubts(here.world, lambda: sellers(connection)):
+            print(f"breakeven: tracker.toml: {doubt}", file=sys.stderr)  # aside: what is asked for may be JSON
     shown = [state for state in states if name in ("", state.name)]
     if as_json:
         print_json({"at": here.now, "budgets": [budget_facts(state) for state in shown]})

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from sqlalchemy.exc import DBAPIError
 
 from scrapers.http import HostGate
+from tracker.budgets.sellers import doubts, sellers
 from tracker.cli.session import Json, Session, print_json, print_table, say, session, world
 from tracker.collect import Collector, describe, longest_first
 from tracker.config import Source
-from tracker.database import only_daemon, reading
+from tracker.database import database_url, only_daemon, open_database, reading, revision, revisions
 from tracker.health import source_health
 from tracker.leases import start_alone
 from tracker.now import utc_now
@@ -23,6 +26,7 @@ from tracker.questions import tracked
 from tracker.snapshot import SourceHealth
 from tracker.store import unmapped_names
 from tracker.turns import WORKERS, Turn, Turns, sweep_in_turn
+from tracker.world import World
 
 LEASE_MARGIN_S = 60.0  # beyond the deadline of a fetch: a single run renews no lease
 
@@ -105,7 +109,7 @@ def sources(
 def check(as_json: Json = False) -> None:
     """Read the whole configuration and say whether it is sound."""
     found = world()
-    facts = {
+    facts: dict[str, Any] = {
         "config": str(config_dir()),
         "user_config": str(user_config_dir()),
         "sources": len(found.config.sources),
@@ -114,9 +118,26 @@ def check(as_json: Json = False) -> None:
         "formats": len(found.catalogue.formats),
         "workloads": len(found.workloads),
         "questions": len(tracked(found)),
+        "doubts": list(doubts(found, partial(_sellers, found))),
     }
     if as_json:
         print_json(facts)
         return
     own = f" with {user_config_dir()} over it" if Path(user_config_dir()).is_dir() else ""
     say(f"configuration {config_dir()}{own} is sound: " + ", ".join(f"{n} {name}" for name, n in facts.items() if isinstance(n, int)))
+    for doubt in facts["doubts"]:
+        say(f"tracker.toml: {doubt}")
+
+
+def _sellers(found: World) -> set[str]:
+    """Those of the book; none where it cannot be read as it is: a check makes no book and changes none."""
+    db = open_database(database_url(found.settings.database.url, data_dir()))
+    if db.dialect.name == "sqlite" and not Path(db.url.database or "").is_file():
+        return set()
+    try:
+        with reading(db) as connection:
+            return sellers(connection) if revision(connection) == revisions()[1] else set()
+    except DBAPIError:
+        return set()
+    finally:
+        db.dispose()
