@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -18,7 +17,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
 import scrapers
-from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, Licence, Page, Row, ScrapeError, Skipped, TokenQuote
+from scrapers.contract import LayoutChanged, Page, Row, ScrapeError
 from scrapers.http import HostGate, SourceClient, SourceLimits, Stopped, StoredPage, open_client
 from scrapers.redact import redact
 from tracker.attempt import attempt
@@ -26,21 +25,17 @@ from tracker.bodies import keep_bodies
 from tracker.column_types import HASH_SIZE
 from tracker.config import Source, base_urls, hidden_of, secrets_of
 from tracker.database import reading
-from tracker.exchange import Exchange, fx_fault, load_newest
+from tracker.exchange import load_newest
 from tracker.faults import Trouble, fault_cause
-from tracker.guard.bands import currency_fault, offer_fault, parts_fault, rate_fault, rate_jump
-from tracker.guard.conflicts import without_conflicts
 from tracker.guard.context import Guard
 from tracker.guard.doubts import SweepRefused
-from tracker.guard.quarantine import CONFLICT
-from tracker.guard.statistics import Ask, Statistic, make_market
+from tracker.harvest import Harvest, harvested
 from tracker.health import off_reason
 from tracker.leases import Lease, LeaseLost, settle
 from tracker.patience import patiently
 from tracker.remembered import Remembered
-from tracker.resolve import Refused, clean, resolve_gpu, resolve_tokens
-from tracker.rows import OfferRow, RateRow, identity
-from tracker.scrapers import currencies_of, scraper_module
+from tracker.resolve import clean
+from tracker.scrapers import scraper_module
 from tracker.store import SweepReport, last_counts, last_input_hash, record_sweep, stored_pages
 from tracker.world import World
 
@@ -60,33 +55,6 @@ class Collector:
     stop: threading.Event = field(default_factory=threading.Event)
     trouble: Trouble = field(default_factory=Trouble)
     remembered: Remembered = field(default_factory=Remembered)
-
-
-@dataclass(slots=True)
-class _Harvest:
-    """Rows of one sweep while they are sorted out. ``printed``: the currencies its source prints."""
-
-    printed: tuple[str, ...]
-    offers: list[OfferRow] = field(default_factory=list)
-    rates: list[RateRow] = field(default_factory=list)
-    told_apart: tuple[Sequence[OfferRow], Sequence[RateRow]] = ((), ())  # those of them without another price for the same thing
-    fx: list[FxQuote] = field(default_factory=list)
-    skipped: Counter[str] = field(default_factory=Counter)
-    asks: list[Ask] = field(default_factory=list)
-    conflicts: dict[str, list[OfferRow | RateRow]] = field(default_factory=dict)
-    rejected: dict[str, OfferRow | RateRow] = field(default_factory=dict)  # by identity: what was printed and cannot be a price
-    statistics: dict[str, Statistic] = field(default_factory=dict)
-    unmapped: list[tuple[str, str]] = field(default_factory=list)
-    licence: Licence | None = None
-    samples: dict[str, str] = field(default_factory=dict)
-
-    def refuse(self, reason: str, detail: str) -> None:
-        self.skipped[reason] += 1
-        self.samples.setdefault(reason, detail)
-
-    @property
-    def accepted(self) -> int:
-        return sum(map(len, self.told_apart)) + len(self.fx)
 
 
 def collect_source(
@@ -290,80 +258,20 @@ def code_digest() -> str:
     """Hash of the code that turns bodies into rows: a corrected parser reads an unchanged body again."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    for path in sorted([*Path(scrapers.__file__).parent.glob("*.py"), here / "resolve.py", *(here / "guard").glob("*.py")]):
+    for path in sorted(
+        [*Path(scrapers.__file__).parent.glob("*.py"), here / "harvest.py", here / "resolve.py", *(here / "guard").glob("*.py")]
+    ):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def sort_out(rows: Iterable[Row], source: Source, collector: Collector, pages: Sequence[Page]) -> _Harvest:
-    """Resolve every row and hold back what is implausible, at the exchange rates of the collector's day; counted by reason."""
-    harvest = _Harvest(printed=currencies_of(source))
+def sort_out(rows: Iterable[Row], source: Source, collector: Collector, pages: Sequence[Page]) -> Harvest:
+    """What the rows are, at the exchange rates of the collector's day."""
+    today = collector.now().date()
     with reading(collector.db) as connection:
-        exchange = load_newest(connection, collector.now().date() + timedelta(days=1))  # fx_fault allows tomorrow
+        exchange = load_newest(connection, today + timedelta(days=1))  # fx_fault allows tomorrow
     url = pages[0].url if pages else source.settings.base_url
-    for row in rows:
-        _sort_one(row, source, collector, exchange, url, harvest)
-    if source.settings.kind == "marketplace":
-        _to_market(harvest, source, collector)
-    offers, twice = without_conflicts(harvest.offers, harvest.rejected, source.id)
-    rates, rates_twice = without_conflicts(harvest.rates, harvest.rejected, source.id)
-    harvest.told_apart, harvest.conflicts = (offers, rates), {**twice, **rates_twice}
-    if harvest.conflicts:
-        harvest.skipped[CONFLICT] += len(harvest.conflicts)
-    return harvest
-
-
-def _to_market(harvest: _Harvest, source: Source, collector: Collector) -> None:
-    """Asks become one offer for each GPU, count and kind of host."""
-    market = make_market(harvest.asks, source.id, collector.world.settings.guard.market)
-    harvest.offers = market.offers
-    harvest.statistics = market.statistics
-    harvest.skipped.update(market.left_out)
-    harvest.rejected.clear()  # of single asks, which have no identity of their own here
-
-
-def _sort_one(row: Row, source: Source, collector: Collector, exchange: Exchange, url: str, harvest: _Harvest) -> None:
-    if isinstance(row, Skipped):
-        harvest.refuse(row.reason, clean(row.raw))
-        return
-    if isinstance(row, Licence):
-        harvest.licence = row
-        return
-    if isinstance(row, FxQuote):
-        fault = fx_fault(row, collector.now().date()) or rate_jump(row, exchange, collector.world.settings.guard)
-        if fault is None:
-            harvest.fx.append(row)
-        else:
-            harvest.refuse(fault, clean(row.currency))
-        return
-    resolved = _resolve(row, source.names, collector.world, url)
-    if isinstance(row, GpuQuote) and not isinstance(resolved, Refused) and (lacking := parts_fault(row)) is not None:
-        harvest.rejected[identity(source.id, resolved)] = resolved
-        resolved = Refused(reason=lacking, detail=clean(f"{row.provider} {row.sku}"))
-    if isinstance(resolved, Refused):
-        harvest.refuse(resolved.reason, resolved.detail)
-        if resolved.unmapped is not None:
-            harvest.unmapped.append(resolved.unmapped)
-        return
-    guard = collector.world.settings.guard
-    fault = currency_fault(resolved, harvest.printed) or (
-        offer_fault(resolved, guard, exchange) if isinstance(resolved, OfferRow) else rate_fault(resolved, guard, exchange)
-    )
-    if fault is not None:
-        harvest.refuse(fault, clean(f"{resolved.provider} {resolved.sku}"))
-        harvest.rejected[identity(source.id, resolved)] = resolved
-    elif isinstance(resolved, OfferRow) and isinstance(row, GpuQuote) and source.settings.kind == "marketplace":
-        harvest.asks.append(Ask(row=resolved, host=clean(row.host), reliability=row.reliability))
-    elif isinstance(resolved, OfferRow):
-        harvest.offers.append(resolved)
-    else:
-        harvest.rates.append(resolved)
-
-
-def _resolve(row: GpuQuote | TokenQuote, names: str, world: World, url: str) -> OfferRow | RateRow | Refused:
-    if isinstance(row, GpuQuote):
-        return resolve_gpu(row, names, world.catalogue, url)
-    return resolve_tokens(row, names, world.catalogue, url, world.provider_ids)
+    return harvested(rows, Harvest(source=source, world=collector.world, exchange=exchange, today=today, url=url))
 
 
 def _save(folder: Path, pages: Sequence[Page]) -> None:
