@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from time import monotonic
 
 import pytest
 from databases import Postgres, new_book, opened
 from sqlalchemy import Engine, func, select
+from waiting import until
 
 from tracker.database import reading
 from tracker.leases import Lease, Terms, claim, settle
@@ -66,13 +66,6 @@ def listen(db: Engine) -> Iterator[Callable[..., Ear]]:
     yield make
     for ear in made:
         ear.close()
-
-
-def until(holds: Callable[[], bool], seconds: float = 30) -> None:
-    end, pause = monotonic() + seconds, threading.Event()
-    while not holds():
-        assert monotonic() < end, "it never came true"
-        pause.wait(0.01)
 
 
 def sweep(db: Engine, owner: str, *, source: str = "runpod", status: str | None = "failed") -> None:

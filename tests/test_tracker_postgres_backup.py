@@ -18,6 +18,7 @@ from homes import run
 from psycopg.conninfo import conninfo_to_dict
 from small_world import T0, fill, offer, sweep
 from sqlalchemy import Engine, create_engine, make_url
+from waiting import until
 
 from tracker.database import alembic_config, migrate, open_database
 from tracker.maintenance import postgres_programs
@@ -88,8 +89,7 @@ def test_a_backup_of_a_book_that_is_written_to_is_of_one_moment(book: Engine, em
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        while psql(postgres, book, "select count(*) from sweep where source = 'rents'") < [("5",)]:
-            pass
+        until(lambda: int(psql(postgres, book, "select count(*) from sweep where source = 'rents'")[0][0]) >= 5)
         backup(book, tmp_path / "copy")
     finally:
         stop.set()

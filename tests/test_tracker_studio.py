@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -20,6 +19,7 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import Engine
+from waiting import until
 from watching import CHEAPER, watch_with
 
 from tracker.pictures.chart import Chart, Line, Panel, Step
@@ -83,14 +83,6 @@ def acting(tmp_path: Path) -> Iterator[Callable[..., Studio]]:
     yield make
     for one in made:
         one.close()
-
-
-def until(holds: Callable[[], bool], seconds: float = 20) -> None:
-    """Look until it holds."""
-    end, pause = monotonic() + seconds, threading.Event()
-    while not holds():
-        assert monotonic() < end, "it never came true"
-        pause.wait(0.01)
 
 
 def is_there(pid: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
@@ -13,6 +13,7 @@ from databases import BOTH, new_book, opened
 from processes import breakeven
 from sqlalchemy import Engine, select
 from upstream import Upstream
+from waiting import until
 from worlds import serve_market, write_user_config
 
 from scrapers import runpod
@@ -75,13 +76,6 @@ def lease(db: Engine, source: str = "runpod") -> tuple[str, int] | None:
 def sweeps(db: Engine) -> list[str]:
     with reading(db) as connection:
         return list(connection.execute(select(SWEEP.c.status).where(SWEEP.c.source == "runpod").order_by(SWEEP.c.at)).scalars())
-
-
-def until(holds: Callable[[], bool], seconds: float = 30) -> None:
-    end, pause = monotonic() + seconds, threading.Event()
-    while not holds():
-        assert monotonic() < end, "it never came true"
-        pause.wait(0.01)
 
 
 def test_it_is_collected_once_an_interval_whoever_looks(collector: Collector, db: Engine, source: Source) -> None:

@@ -9,7 +9,6 @@ import json
 import logging
 import socket
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +20,7 @@ import pytest
 from sqlalchemy import Engine, text
 from standardwebhooks import Webhook, WebhookVerificationError
 from upstream import Upstream
+from waiting import until
 from watching import CHEAPER, HOOK, Watch, watch_with
 
 from tracker.alerting import outbox as outboxes
@@ -239,15 +239,6 @@ def test_the_address_is_in_no_log_and_no_row(
     assert "was not taken by webhook (attempt 1 of 8)" in caplog.text
     assert SECRET not in caplog.text
     assert SECRET not in json.dumps([stored.told(), stored.deliveries()], default=str)
-
-
-def until(holds: Callable[[], bool], nudge: Callable[[], None] = lambda: None) -> None:
-    """Wait until it holds."""
-    end, pause = monotonic() + 20, threading.Event()
-    while not holds():
-        nudge()
-        assert monotonic() < end
-        pause.wait(0.01)
 
 
 @pytest.mark.loopback
