@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import logging
 import threading
@@ -17,6 +16,8 @@ from typing import Any
 import httpx
 import pytest
 from aiosmtpd.controller import Controller
+from asgi import Served
+from asgi import get as answers
 from servers import free_port
 from small_world import offer
 from sqlalchemy import Engine
@@ -151,17 +152,9 @@ def test_a_chat_that_takes_files_gets_it_and_one_that_takes_none_gets_words_and_
 
 
 def get(watch: Watch, path: str) -> httpx.Response:
-    class Served:
-        world, db, now, trouble = watch.world, watch.db, staticmethod(lambda: watch.at), None
-        draw = staticmethod(drawing.png)
-        snapshot = recompute(watch.db, watch.world, watch.sizer, watch.at)
-
-    async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(make_front(Served()))  # type: ignore[arg-type]
-        async with httpx.AsyncClient(transport=transport, base_url="http://breakeven.test") as client:
-            return await client.get(path)
-
-    return asyncio.run(ask())
+    snapshot = recompute(watch.db, watch.world, watch.sizer, watch.at)
+    (answer,) = answers(make_front(Served(watch.world, watch.db, snapshot, lambda: watch.at)), path)
+    return answer
 
 
 @pytest.mark.loopback
@@ -182,9 +175,9 @@ def test_what_has_no_picture_says_so(make: Make) -> None:
     watch.wait(hours=4)
     assert len(watch.judge()) == 1
     assert "history_png_url" not in ledger.message_of(watch.told()[0])  # type: ignore[arg-type]
-    answers = [get(watch, f"/api/v1/alerts/{number}/history.png") for number in ("1", "2", "0", "x")]
-    assert [answer.status_code for answer in answers] == [404, 404, 422, 422]
-    assert answers[0].json() == {"detail": "alert 1 is about no price, or nothing of it is known any more"}
+    found = [get(watch, f"/api/v1/alerts/{number}/history.png") for number in ("1", "2", "0", "x")]
+    assert [answer.status_code for answer in found] == [404, 404, 422, 422]
+    assert found[0].json() == {"detail": "alert 1 is about no price, or nothing of it is known any more"}
 
 
 # --- without ----------------------------------------------------------------------------------------------------------

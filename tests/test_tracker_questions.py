@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from io import StringIO
@@ -16,6 +14,8 @@ from typing import Any
 import commands
 import httpx
 import pytest
+from asgi import Served
+from asgi import get as answers
 from commands import breakeven
 from questions import ALSO, LONG_OURS, LONG_TURNS, OURS, RATE, TURNS, asking_world, offers
 from small_world import T0, fill, small_world, sweep
@@ -29,10 +29,8 @@ from tracker.decisions import keep_decisions
 from tracker.errors import ConfigError, UnknownName
 from tracker.exports.openmetrics import write_openmetrics
 from tracker.exports.past import Steps
-from tracker.faults import Trouble
 from tracker.metrics.families import families
 from tracker.paths import config_dir
-from tracker.pictures.drawing import png
 from tracker.questions import default_question, nearest_question, tracked
 from tracker.recompute import Sizer, recompute
 from tracker.rollup.run import MODEL, roll_up
@@ -197,32 +195,14 @@ def test_the_winner_of_a_day_is_of_its_question(book: Engine, world: World) -> N
 # --- page and API ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Served:
-    """What the web needs of a daemon."""
-
-    world: World
-    db: Engine
-    snapshot: Snapshot
-    trouble: Trouble = field(default_factory=Trouble)
-
-    draw = staticmethod(png)
-
-    def now(self) -> datetime:
-        return NOW
-
-
 @pytest.fixture
 def served(book: Engine, world: World) -> Served:
-    return Served(world, book, recompute(book, world, Sizer(world), NOW))
+    return Served(world, book, recompute(book, world, Sizer(world), NOW), lambda: NOW)
 
 
 def get(served: Served, path: str) -> httpx.Response:
-    async def ask() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(make_front(served)), base_url="http://breakeven.test") as client:
-            return await client.get(path)
-
-    return asyncio.run(ask())
+    (answer,) = answers(make_front(served), path)
+    return answer
 
 
 def test_a_history_is_of_the_question_that_is_asked_so_and_else_of_what_is_named(tmp_path: Path) -> None:

@@ -8,14 +8,15 @@ import re
 import subprocess
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NoReturn
 
 import httpx
 import pytest
+from asgi import Served
 from processes import Running
 from small_world import FILES, T0, VITALS, fill, offer, small_world, sweep
 from sqlalchemy import Engine, text
@@ -23,12 +24,9 @@ from upstream import Upstream
 from worlds import serve_market, write_user_config
 
 from tracker.database import writing
-from tracker.faults import Trouble
 from tracker.metrics.families import families
-from tracker.pictures.drawing import png
 from tracker.present import age
 from tracker.recompute import Sizer, recompute
-from tracker.snapshot import Snapshot
 from tracker.web import scrape
 from tracker.web.front import make_front
 from tracker.world import World
@@ -43,22 +41,10 @@ PATHS = (
 )  # fmt: skip
 
 
-@dataclass
-class Served:
-    """What the web needs of a daemon."""
-
-    world: World
-    db: Engine
-    snapshot: Snapshot
-    trouble: Trouble = field(default_factory=Trouble)
-    now: Callable[[], datetime] = lambda: NOW
-    draw = staticmethod(png)
-
-
 @pytest.fixture
 def served(db: Engine, world: World) -> Served:
     fill(db)
-    return Served(world, db, recompute(db, world, Sizer(world), NOW))
+    return Served(world, db, recompute(db, world, Sizer(world), NOW), lambda: NOW)
 
 
 def get(served: Served, path: str, method: str = "GET", **headers: str) -> httpx.Response:
@@ -127,7 +113,7 @@ def test_a_stale_price_is_shown_with_its_age(served: Served) -> None:
 
 
 def test_an_empty_book_is_a_page_too(db: Engine, world: World) -> None:
-    empty = Served(world, db, recompute(db, world, Sizer(world), NOW))
+    empty = Served(world, db, recompute(db, world, Sizer(world), NOW), lambda: NOW)
     _, large, why, *_ = cells(get(empty, "/").text)
     assert large == ["large-60b", *["-"] * 7]
     assert why[-1] == "no offer in the book holds it; no API rate in the book"
@@ -153,7 +139,7 @@ def test_hostile_text_is_text_on_the_page(db: Engine, tmp_path: Path) -> None:
     named = SCRIPT.replace("script", "ScRiPt")
     sweep(db, "rents", T0 + timedelta(minutes=1), offer("1.00", provider=named, sku='"><img src=x onerror=alert(1)>', region="{{ 7 * 7 }}"))
     sweep(db, "rents", T0 + timedelta(minutes=2), status="failed", error=f"found {SCRIPT}")
-    page = get(Served(world, db, recompute(db, world, Sizer(world), NOW)), "/").text
+    page = get(Served(world, db, recompute(db, world, Sizer(world), NOW), lambda: NOW), "/").text
     assert not re.search(r"<script|<img|onerror=[^&]*>", page, re.IGNORECASE)
     assert page.count("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;") == 2  # the workload and the error
     assert "&lt;ScRiPt&gt;" in page
@@ -346,7 +332,7 @@ def test_an_unknown_model_is_a_404_with_the_closest_name(served: Served) -> None
 
 def test_a_known_model_that_is_not_tracked_says_how_to_track_it(db: Engine, tmp_path: Path) -> None:
     world = small_world(tmp_path / "one", tracker_toml=FILES["tracker.toml"].replace('"large-60b", "small-8b"', '"large-60b"'))
-    answer = get(Served(world, db, recompute(db, world, Sizer(world), NOW)), "/api/v1/models/small-8b")
+    answer = get(Served(world, db, recompute(db, world, Sizer(world), NOW), lambda: NOW), "/api/v1/models/small-8b")
     assert answer.status_code == 404
     assert answer.json()["detail"] == "model 'small-8b' is known but not tracked; name it in [track] models of tracker.toml"
 
