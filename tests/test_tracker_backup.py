@@ -166,6 +166,12 @@ def no_book(copy: Path) -> None:
     ask(copy, "create table other (x)")
 
 
+def another_program(copy: Path) -> None:
+    copy.unlink()
+    ask(copy, "create table sweep (x)")
+    ask(copy, "create table alembic_version (other)")
+
+
 def dangling(copy: Path) -> None:
     with closing(sqlite3.connect(copy)) as connection:
         connection.execute("delete from offer where id = (select min(offer_id) from offer_point)")
@@ -178,11 +184,12 @@ def dangling(copy: Path) -> None:
         (damage, "damaged|cannot be copied"),
         (newer, "copy: has schema 9999, which is newer than this program; install the newer breakeven"),
         (no_book, "copy: is no book of breakeven"),
+        (another_program, "copy: is no book of breakeven"),
         (dangling, "copy: is damaged: offer_point without its offer"),
         (lambda copy: copy.write_bytes(b"prices"), "copy: cannot be copied: file is not a database"),
         (lambda copy: copy.unlink(), "copy: no such file"),
     ],
-    ids=["damaged", "newer", "no-book", "dangling", "no-database", "missing"],
+    ids=["damaged", "newer", "no-book", "another-program", "dangling", "no-database", "missing"],
 )
 def test_what_cannot_be_a_book_takes_no_place(db: Engine, tmp_path: Path, spoil: Any, message: str) -> None:
     fill(db)
@@ -236,6 +243,8 @@ def test_the_commands(tmp_path: Path) -> None:
     assert run(tmp_path, "sources").code == 0  # makes the book
     told = run(tmp_path, "db", "backup", str(copy), "--json").json()
     assert told == {"file": str(copy), "bytes": copy.stat().st_size}
+    folders = [run(tmp_path, "db", *words) for words in (("backup", ".", "--force"), ("backup", "", "--force"), ("export", "/"))]
+    assert {(told.code, told.err.partition(": ")[2].partition(": ")[2]) for told in folders} == {(1, "is a folder; name a file in it\n")}
     assert "--force puts the backup in its place" in run(tmp_path, "db", "restore", str(copy)).err
     restored = run(tmp_path, "db", "restore", str(copy), "--force")
     assert (

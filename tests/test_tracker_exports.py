@@ -182,6 +182,8 @@ def test_the_commands_write_what_is_asked_for(tmp_path: Path) -> None:
     assert run(tmp_path, "export", "history", str(out), "--since", "2024-01-01", "--until", "2024-02-01", "--json").json()["offers"] > 0
     metrics = run(tmp_path, "export", "history", "-", "--format", "openmetrics", "--since", "2h")
     assert (metrics.code, metrics.out.splitlines()[-1]) == (0, "# EOF")
+    folder = run(tmp_path, "export", "history", str(out), "--format", "openmetrics", "--since", "2h")
+    assert (folder.code, f"{out}: is a folder; name a file in it" in folder.err) == (1, True)
     wrong = run(tmp_path, "export", "history", str(out), "--format", "parket")
     assert (wrong.code, "no format named 'parket' (did you mean parquet?)" in wrong.err) == (1, True)
 

@@ -49,6 +49,8 @@ def write_tables(db: Engine, tables: Iterable[TableOf], folder: Path, format_: s
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Where to write what then takes the place of ``path``; nothing is left of it where that fails."""
+    if path.is_dir():
+        raise ExportError(f"{path}: is a folder; name a file in it")
     part = path.with_name(path.name + ".part")
     try:
         yield part

@@ -65,6 +65,8 @@ def sqlite_file(db: Engine) -> Path:
 @contextmanager
 def part_of(target: Path) -> Iterator[Path]:
     """A new file beside ``target`` to be put in its place; gone afterwards."""
+    if target.is_dir():
+        raise BackupError(f"{target}: is a folder; name a file in it")
     part = target.with_name(target.name + ".part")
     part.parent.mkdir(parents=True, exist_ok=True)
     _remove(part)
@@ -107,7 +109,10 @@ def _bring_up(copy: Path, found: Path) -> None:
     """The copy has this program's schema; BackupError where it is no book, or one of a newer program."""
     with closing(sqlite3.connect(copy)) as connection:
         tables = {row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")}
-        versions = [row[0] for row in connection.execute("select version_num from alembic_version")] if "alembic_version" in tables else []
+        try:
+            versions = [row[0] for row in connection.execute("select version_num from alembic_version")]
+        except sqlite3.OperationalError:  # no such table, or that of another program
+            versions = []
     if len(versions) != 1 or "sweep" not in tables:
         raise BackupError(f"{found}: is no book of breakeven")
     db = open_database(f"sqlite:///{copy}")
