@@ -4,6 +4,7 @@ arithmetic: one test-141 holds a turn, two test-80 a long session; ``ours`` are 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from decimal import Decimal
 from importlib.util import find_spec
@@ -22,6 +23,7 @@ from tracker.alerting.message import Alarm
 from tracker.alerting.replay import read_past, snapshots
 from tracker.alerting.rules import CheaperSetup, load_alerts
 from tracker.database import reading, writing
+from tracker.errors import ConfigError
 from tracker.paths import config_dir
 from tracker.recompute import Sizer
 from tracker.rows import OfferRow
@@ -133,6 +135,36 @@ def test_a_rule_may_name_its_questions(make: Make, which: str, asked: list[str])
     cheap = offers("1.84", "2.00", "2.40", "2.64")
     watch.look(*cheap)
     assert subjects(watch.look(*cheap)) == asked
+
+
+APART = """
+[[track.also]]
+workload = "long"
+[[track.also]]
+name = "ours"
+providers = ["rents"]
+models = ["large-60b"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("which", "apart"),
+    [
+        ('workloads = ["long"]\nnames = ["ours"]', "workloads, names"),
+        ('workloads = ["long"]\nnames = ["ours", ""]', ""),  # the second is asked
+        ('models = ["small-8b"]\nnames = ["ours"]', "models, names"),
+        ('models = ["small-8b"]\nworkloads = ["long"]\npolicies = ["studiotv"]', ""),
+    ],
+)
+def test_a_rule_about_what_is_never_asked_together_stops_the_start(make: Make, which: str, apart: str) -> None:
+    message = rf"alerts.toml: \[rules.cheaper\] {apart}: each is asked, but never together; ask for them in one \[\[track.also\]\]"
+    with pytest.raises(ConfigError, match=message) if apart else nullcontext():
+        make(CHEAPER + which + "\n", also=APART)
+
+
+def test_a_rule_is_about_no_model_where_none_is_tracked(make: Make) -> None:
+    tracker = FILES["tracker.toml"].replace('["large-60b", "small-8b"]', "[]").replace("[baseline]\nlarge-60b", "[baseline]\n# large-60b")
+    assert make(CHEAPER + 'workloads = ["turns"]\n', also="", tracker_toml=tracker).world.settings.track.models == ()
 
 
 def test_the_shipped_rules_are_about_all_questions() -> None:

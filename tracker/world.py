@@ -10,11 +10,11 @@ from engine.models import ModelSpec
 from engine.policies import POLICIES, FitPolicy
 from engine.throughput import ThroughputPoint
 from engine.workloads import Workload
-from tracker.alerting.rules import AlertConfig, Rule, load_alerts
+from tracker.alerting.rules import AlertConfig, Asked, Rule, load_alerts
 from tracker.also import check_also
 from tracker.book import IMPORTED
 from tracker.budgets.settings import file_of
-from tracker.config import Config, Settings, Source, load_config
+from tracker.config import Config, Settings, Source, TrackSettings, load_config
 from tracker.errors import ConfigError, UnknownName, did_you_mean
 from tracker.facts.values import Catalogue, Facts
 from tracker.facts.workloads import Provider, find_workload, load_providers, load_workloads
@@ -150,17 +150,27 @@ def _check_alerts(world: World) -> None:
 
 
 def _check_asked(world: World, rule: Rule) -> None:
-    """Workloads, policies and names of a rule are those of tracked questions."""
-    track = world.settings.track
-    asked = {
-        "workloads": {track.workload, *(also.workload for also in track.also if also.workload)},
-        "policies": {track.policy, *(also.policy for also in track.also if also.policy)},
-        "names": {"", *(also.name for also in track.also)},
-    }
-    for key, known in asked.items():
-        for name in getattr(rule, key, ()):
+    """Workloads, policies and names of a rule are those of tracked questions, and one of these has them all."""
+    if not isinstance(rule, Asked):
+        return
+    asked = _asked(world.settings.track)
+    stated = {"models": rule.models, "workloads": rule.workloads, "policies": rule.policies, "names": rule.names}
+    for (key, names), known in zip(stated.items(), zip(*asked, strict=True), strict=True):
+        for name in names:
             if name not in known:
                 raise UnknownName(f"{key}: {name!r} is not asked{did_you_mean(name, known)}; ask it in [[track.also]] of tracker.toml")
+    if not any(rule.is_about(*one) for one in asked):
+        together = ", ".join(key for key, names in stated.items() if names)
+        raise UnknownName(f"{together}: each is asked, but never together; ask for them in one [[track.also]] of tracker.toml")
+
+
+def _asked(track: TrackSettings) -> list[tuple[str, str, str, str]]:
+    """Model, workload, policy and name of the offers of everything that is asked; no model where none is tracked."""
+    questions = [(track.workload, track.policy, "", track.models)]
+    questions += [
+        (also.workload or track.workload, also.policy or track.policy, also.name, also.models or track.models) for also in track.also
+    ]
+    return [(model, workload, policy, name) for workload, policy, name, models in questions for model in models or ("",)]
 
 
 def _check_overrides(world: World) -> None:

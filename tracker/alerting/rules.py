@@ -56,6 +56,11 @@ class Asked(_Strict):
     policies: tuple[str, ...] = ()
     names: tuple[str, ...] = ()  # of [[track.also]]; "" is the offers of [track]
 
+    def is_about(self, model: str, workload: str, policy: str, name: str) -> bool:
+        """Whether it is about the answer of that model to that question."""
+        stated = ((self.models, model), (self.workloads, workload), (self.policies, policy), (self.names, name))
+        return all(not wanted or has in wanted for wanted, has in stated)
+
 
 class CheaperSetup(Asked, Priced):
     """A whole setup one can rent that holds a tracked model for less."""

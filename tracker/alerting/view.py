@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from tracker.alerting.judge import State
+from tracker.alerting.rules import Asked
 from tracker.questions import parted
 from tracker.snapshot import ModelAnswer, Snapshot
 
@@ -46,15 +46,9 @@ class View:
 RENT, PAID = ("rent", "marketplace"), ("rent", "marketplace", "token")
 
 
-def answers_of(rule: Any, view: View) -> Iterator[ModelAnswer]:
+def answers_of(rule: Asked, view: View) -> Iterator[ModelAnswer]:
     """The answers that a rule is about."""
-    return (answer for answer in view.snapshot.every if _is_asked(rule, answer))
-
-
-def _is_asked(rule: Any, answer: ModelAnswer) -> bool:
-    policy, name = parted(answer.policy)
-    stated = ((rule.models, answer.model.id), (rule.workloads, answer.workload.id), (rule.policies, policy), (rule.names, name))
-    return all(not wanted or has in wanted for wanted, has in stated)
+    return (answer for answer in view.snapshot.every if rule.is_about(answer.model.id, answer.workload.id, *parted(answer.policy)))
 
 
 def subject_of(answer: ModelAnswer) -> str:
