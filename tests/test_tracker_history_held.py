@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from databases import BOTH, new_book, opened
-from homes import run
+from homes import Told, run
 from sqlalchemy import Engine, func, select
 
 from tracker.database import reading, writing
@@ -179,11 +179,25 @@ def test_token_prices_are_judged_too(db: Engine, world: World, tmp_path: Path) -
     assert sum(report.held.values()) == 1
 
 
-def test_the_commands_tell_of_it(tmp_path: Path) -> None:
+def told_by_the_command(home: Path, price: str) -> Told:
+    """An import of two snapshots, in whose second one Poland asks that price."""
     lines = [f"{day}T00:00:00Z,x,{region},{MACHINE},{usual}" for day in ("2025-05-16", "2025-06-03") for region, usual in REGIONS.items()]
-    lines += [f"2025-05-16T00:00:00Z,x,{POLAND},{MACHINE},46.86", f"2025-06-03T00:00:00Z,x,{POLAND},{MACHINE},7.69"]
-    (tmp_path / "azure.csv").write_text("\n".join([HEADER, *lines]) + "\n", encoding="utf-8")
-    told = run(tmp_path, "import", "history", "azure", str(tmp_path / "azure.csv"))
+    lines += [f"2025-05-16T00:00:00Z,x,{POLAND},{MACHINE},46.86", f"2025-06-03T00:00:00Z,x,{POLAND},{MACHINE},{price}"]
+    (home / "azure.csv").write_text("\n".join([HEADER, *lines]) + "\n", encoding="utf-8")
+    return run(home, "import", "history", "azure", str(home / "azure.csv"))
+
+
+@pytest.mark.parametrize(("price", "waits"), [("20.00", "the next import"), ("7.69", "an import whose other prices agree")])
+def test_the_list_says_what_an_imported_price_waits_for(tmp_path: Path, price: str, waits: str) -> None:
+    """A move waits for another sighting; what contradicts its other regions does not: no sweep and no other source is asked."""
+    told_by_the_command(tmp_path, price)
+    _, _, header, _, *lines = run(tmp_path, "quarantine", "list").out.splitlines()
+    last = header.index("state")
+    assert " ".join(" ".join(line[last:] for line in lines).split()) == f"pending: waits for {waits}"
+
+
+def test_the_commands_tell_of_it(tmp_path: Path) -> None:
+    told = told_by_the_command(tmp_path, "7.69")
     assert (told.code, "1 not believed and not listed; breakeven quarantine list shows them" in told.out) == (0, True)
     (entry,) = run(tmp_path, "quarantine", "list", "--source", "book:azure-karpenter", "--json").json()
     assert (entry["subject"], entry["new"]["price"]) == (f"azure {MACHINE} {POLAND} on demand", "7.69")

@@ -14,12 +14,13 @@ from tracker.cli.session import Json, print_json, print_table, say, session
 from tracker.cli.values import MOST_ROWS
 from tracker.database import reading, writing
 from tracker.guard.decisions import accept, entries, reject
-from tracker.guard.doubts import HAND, REPEAT
+from tracker.guard.doubts import HAND, REPEAT, SOURCE
 
 Ids = Annotated[list[int], typer.Argument(help="Numbers of entries, as list shows them.", min=1, max=MOST_ROWS)]
 By = Annotated[str, typer.Option("--by", help="Who decides; default: the user's name.")]
 
-WAITS = {REPEAT: "the next sweep, or a second source", HAND: "a decision"}
+WAITS = {REPEAT: "the next sweep, or a second source", SOURCE: "a second source", HAND: "a decision"}
+WAITS_IMPORTED = {REPEAT: "the next import", SOURCE: "an import whose other prices agree", HAND: "a decision"}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -69,7 +70,8 @@ def _facts(entry: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    waits = f"{entry['state']}: waits for {WAITS.get(entry['release'], 'a second source')}"
+    releases = WAITS_IMPORTED if entry["source"].startswith(IMPORTED) else WAITS
+    waits = f"{entry['state']}: waits for {releases[entry['release']]}"
     decided = f"{entry['state']} by {entry['decided_by']}"
     return (
         str(entry["id"]), entry["source"], entry["subject"], _prices(entry["old"]), _prices(entry["new"]), entry["reason"],
