@@ -510,7 +510,7 @@ def test_the_api_tells_the_same_now_and_of_a_past_moment(db: Engine, tmp_path: P
     assert cents(Decimal(before["month_to_date_usd"])) == Decimal("302.47")  # 24 / 730 x 9,200
     assert [answer.status_code for answer in get(app, "/api/v1/budgets?at=2027-01-01", "/api/v1/budgets?at=x")] == [400, 400]
     (first,) = body(app, "/api/v1/budgets?at=0001-01-01")["budgets"]
-    assert (first["month_to_date_usd"], first["unknown_hours"]) == ("0", "0")
+    assert (first["month"], first["month_to_date_usd"], first["unknown_hours"]) == ("0001-01", "0", "0")
 
 
 def test_the_api_tells_of_budgets_before_the_first_recompute_has_worked_them_out(db: Engine, tmp_path: Path) -> None:

@@ -84,6 +84,11 @@ def test_of_before_the_first_decision_only_so_much_is_worked_out(decided: App) -
     assert [found.status_code for found in get(decided, *few)] == [200, 200, 429]
 
 
+def test_when_to_begin_is_told_as_a_time_that_can_be_asked_for(decided: App) -> None:
+    (answer,) = get(decided, f"{MODEL}?since=0001-01-01")  # a page is 400 days, of which the last is 399 after the first
+    assert "begin after 0002-02-04T00:00Z, " in answer.json()["detail"]
+
+
 # --- days -----------------------------------------------------------------------------------------------------------------------
 
 

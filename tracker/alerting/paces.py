@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any
 
 from engine.exact import cents, to_decimal
@@ -19,7 +18,7 @@ def budget_paces(name: str, rule: BudgetPace, view: View) -> Iterator[Seen]:
     for state in view.snapshot.budgets:
         if not rule.budgets or state.name in rule.budgets:
             yield Seen(
-                rule=name, kind=rule.kind, subject=f"budget/{state.name}", basis=f"{state.month:%Y-%m}", seen_at=view.snapshot.at,
+                rule=name, kind=rule.kind, subject=f"budget/{state.name}", basis=state.month_name, seen_at=view.snapshot.at,
                 label=_side(rule, state), start=OK, facts=budget_facts(state),
             )  # fmt: skip
 
@@ -36,16 +35,13 @@ def _side(rule: BudgetPace, state: BudgetState) -> str:
 
 def budget_facts(state: BudgetState) -> Mapping[str, Any]:
     """Where a budget stands, as plain values; money to the cent."""
-    driver, projected, spent, by_driver = state.driver, state.projected_usd, state.spent_usd, state.spent_by(state.driver)
+    driver, projected, share = state.driver, state.projected_usd, state.projected_share
+    spent, by_driver = state.spent_usd, state.spent_by(driver)
     return {
-        "budget": state.name, "month": f"{state.month:%Y-%m}", "budget_usd": f"{state.budget_usd:f}",
+        "budget": state.name, "month": state.month_name, "budget_usd": f"{state.budget_usd:f}",
         "month_to_date_usd": None if spent is None else f"{cents(spent):f}",
         "projected_usd": None if projected is None else f"{cents(projected):f}",
-        "over_percent": None if projected is None else _percent(projected, state.budget_usd),
+        "over_percent": None if share is None else f"{(share - 1) * 100:.1f}",
         "unknown_hours": f"{cents(state.unknown_hours):f}", "driver": driver.what,
         "driver_usd": None if by_driver is None else f"{cents(to_decimal(by_driver)):f}", "driver_ahead": driver.how,
     }  # fmt: skip
-
-
-def _percent(projected: Decimal, budget: Decimal) -> str:
-    return f"{(projected / budget - 1) * 100:.1f}"

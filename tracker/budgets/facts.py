@@ -12,7 +12,7 @@ def budget_facts(state: BudgetState) -> dict[str, Any]:
     """Where a budget stands, with every stretch it was reckoned by."""
     projected = state.projected_usd
     return {
-        "budget": state.name, "month": f"{state.month:%Y-%m}", "at": state.at, "budget_usd": state.budget_usd,
+        "budget": state.name, "month": state.month_name, "at": state.at, "budget_usd": state.budget_usd,
         "month_to_date_usd": state.spent_usd, "unknown_hours": state.unknown_hours, "projected_usd": projected,
         "driver": state.driver.what, "parts": [_part_facts(state, part) for part in state.parts],
     }  # fmt: skip

@@ -34,6 +34,11 @@ class BudgetState:
     parts: tuple[Part, ...]
 
     @property
+    def month_name(self) -> str:
+        """The month as ISO 8601 has it, with four digits of the year: 2026-11, 0999-05."""
+        return self.month.date().isoformat()[:7]
+
+    @property
     def spent_usd(self) -> Decimal | None:
         """The month to date, over the hours whose price was known; None where there was none of them: that is not 0."""
         known = [usd for part in self.parts if (usd := self.spent_by(part)) is not None]
@@ -54,6 +59,12 @@ class BudgetState:
         """The whole month at the pace of now; None where a price is not known now."""
         whole = [_whole(part) for part in self.parts]
         return None if None in whole else to_decimal(sum((usd for usd in whole if usd is not None), Fraction(0)))
+
+    @property
+    def projected_share(self) -> Decimal | None:
+        """What the whole month comes to over what was planned for it."""
+        projected = self.projected_usd
+        return None if projected is None else projected / self.budget_usd
 
     @property
     def driver(self) -> Part:

@@ -57,10 +57,10 @@ def budget(
 
 
 def _cells(state: BudgetState) -> tuple[str, ...]:
-    projected, spent = state.projected_usd, state.spent_usd
+    projected, spent, share = state.projected_usd, state.spent_usd, state.projected_share
     return (
-        state.name, f"{state.month:%Y-%m}", "?" if spent is None else money(spent), "?" if projected is None else money(projected),
-        money(state.budget_usd), "?" if projected is None else f"{projected / state.budget_usd:.0%}",
+        state.name, state.month_name, "?" if spent is None else money(spent), "?" if projected is None else money(projected),
+        money(state.budget_usd), "?" if share is None else f"{share:.0%}",
         f"{state.unknown_hours:.1f}" if state.unknown_hours else "", state.driver.what,
     )  # fmt: skip
 

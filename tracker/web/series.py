@@ -89,9 +89,10 @@ def undecided(budget: Budget) -> Callable[[Sequence[datetime]], None]:
 
     def spend(moments: Sequence[datetime]) -> None:
         if len(moments) > MOST_BOOKS:
+            last = moments[-1].isoformat(timespec="minutes").replace("+00:00", "Z")
             raise HTTPException(
                 400, detail=f"nothing was decided at {len(moments)} of those steps, and at most {MOST_BOOKS} are worked out anew; "
-                f"begin after {moments[-1]:%Y-%m-%dT%H:%MZ}, lengthen the step, or ask for a smaller limit",
+                f"begin after {last}, lengthen the step, or ask for a smaller limit",
             )  # fmt: skip
         budget.spend(len(moments) * BOOK_COST)
 
