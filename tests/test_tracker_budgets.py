@@ -21,6 +21,7 @@ import pytest
 from asgi import Served, body, get
 from commands import breakeven
 from databases import new_book, opened
+from fastapi import FastAPI
 from small_world import FILES, fx, rate, small_world, sweep
 from sqlalchemy import Engine
 from watching import HOOK, Watch
@@ -46,6 +47,8 @@ from tracker.recompute import Sizer, recompute
 from tracker.snapshot import Snapshot
 from tracker.stated import with_overrides
 from tracker.web.app import make_app
+from tracker.web.budgets import add_to
+from tracker.web.past import Budget
 from tracker.world import World
 
 NOVEMBER = datetime(2026, 11, 1, tzinfo=UTC)
@@ -511,6 +514,17 @@ def test_the_api_tells_the_same_now_and_of_a_past_moment(db: Engine, tmp_path: P
     assert [answer.status_code for answer in get(app, "/api/v1/budgets?at=2027-01-01", "/api/v1/budgets?at=x")] == [400, 400]
     (first,) = body(app, "/api/v1/budgets?at=0001-01-01")["budgets"]
     assert (first["month"], first["month_to_date_usd"], first["unknown_hours"]) == ("0001-01", "0", "0")
+
+
+@pytest.mark.parametrize(("covers", "answered"), [('rented = ["large-60b"]', 20), (API, 4), (API[:-1] + ', { model = "small-8b" }]', 3)])
+def test_what_a_past_month_costs_to_ask_grows_with_its_api_uses(db: Engine, tmp_path: Path, covers: str, answered: int) -> None:
+    """20 units at once: 1 for a month without a use, 5 with one, and 9 with two. What is asked within them may go beyond them."""
+    listed(db, 1, 2, **DEAR)
+    world = world_of(tmp_path, covers)
+    app, snapshot = FastAPI(), recompute(db, world, Sizer(world), at(2))
+    add_to(app, world, db, lambda: at(2), lambda: snapshot, Budget(counted=lambda: 0.0))
+    told = [found.status_code for found in get(app, *["/api/v1/budgets?at=2026-11-02T12:00Z"] * 21)]
+    assert told[: answered + 1] == [200] * answered + [429]
 
 
 def test_the_api_tells_of_budgets_before_the_first_recompute_has_worked_them_out(db: Engine, tmp_path: Path) -> None:

@@ -44,9 +44,8 @@ class Meter:
 
     def on(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with the budgets in it, after those before it."""
-        budgets = self._world.settings.budget.root
         start = month_of(snapshot.at)[0]
-        for use in {use for budget in budgets.values() for use in budget.api}:
+        for use in self._world.settings.budget.uses:
             looks = self._seen.setdefault(use, [])
             before = [look for look in looks if look[0] <= start][-1:]  # what held when the month began
             now = (snapshot.at, *price_in(self._world, snapshot.book, use))

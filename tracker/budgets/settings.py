@@ -44,6 +44,11 @@ class BudgetsSettings(RootModel[dict[Annotated[str, Field(pattern=NAME)], Budget
 
     model_config = ConfigDict(frozen=True)
 
+    @property
+    def uses(self) -> frozenset[ApiUse]:
+        """Every API use of any budget, once."""
+        return frozenset(use for budget in self.root.values() for use in budget.api)
+
 
 def file_of(name: str, config_dir: Path, user_dir: Path | None) -> Path:
     """The file of that name: in the configuration directory unless it says otherwise."""

@@ -17,7 +17,7 @@ from tracker.snapshot import Snapshot
 from tracker.web.past import Budget, asked_moment
 from tracker.world import World
 
-COST = 5  # of what a past snapshot costs: every price of a month is looked up
+COST, USE_COST = 1, 4  # of what a past snapshot costs, and for each API use: every price of its month is looked up
 
 
 def add_to(app: FastAPI, world: World, db: Engine, now: Callable[[], datetime], current: Callable[[], Snapshot], turns: Budget) -> None:
@@ -31,7 +31,7 @@ def add_to(app: FastAPI, world: World, db: Engine, now: Callable[[], datetime], 
         if at or (not states and world.settings.budget.root):  # in the first seconds of a start they are not worked out yet
             when = asked_moment(at, now()) if at else when
             with turns.turn(), reading(db) as connection:
-                turns.spend(COST)
+                turns.spend(COST + USE_COST * len(world.settings.budget.uses))
                 states = budgets_at(connection, world, History(world), when)
         told = {"at": when, "budgets": [budget_facts(state) for state in states]}
         return Response(as_json(told) + "\n", headers={"Content-Type": "application/json"})
