@@ -36,7 +36,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Rehearsal:
-    """A desk without routes. It ends with ``close``."""
+    """A desk that sends to nobody, on a book of its own for as long as the ``with`` lasts."""
 
     world: World
     db: Engine = field(default_factory=lambda: open_database("sqlite://"))

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from engine.offers import AVAILABILITIES
+from engine.offers import AVAILABILITIES, FIRM
 from tracker.exchange import Exchange
 from tracker.held import Held, Window, held
 from tracker.listing import OFFER, OFFERS
@@ -22,7 +22,6 @@ from tracker.rows import from_s, unscaled
 from tracker.schema import RENT_SCALE
 from tracker.world import World
 
-FIRM = ("list", "ask")
 TRUSTED = ("datacenter", "verified")
 UNAVAILABLE = AVAILABILITIES.index("unavailable")
 
