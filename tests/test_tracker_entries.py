@@ -19,6 +19,7 @@ from engine.offers import GpuOffer
 from tracker.book import Book, read_book
 from tracker.database import reading
 from tracker.entry_values import offers_of, rates_of, usd_per_hour
+from tracker.rows import to_s
 from tracker.world import World
 
 HOUR = timedelta(hours=1)
@@ -101,6 +102,17 @@ def test_given_entries_go_ahead_of_rows_and_of_those_given_before(db: Engine, wo
     assert [entry.value.sku for entry in both] == [B300.sku, EURO.sku, SPOT.sku, "141x1"]
     assert [entry.value.sku for entry in first] == [SPOT.sku, "141x1"]
     assert offers_of((), rows) is rows
+
+
+def test_the_rates_in_force_are_the_same_ones_at_every_question(db: Engine, world: World) -> None:
+    """What is kept of their parts from one book to the next hangs on them; one announced price is no reason to lose it."""
+    start = T0 + 2 * HOUR
+    sweep(db, "tokens", T0, rate(input="1", output="2"), rate(model="small-8b", input="1", output="2", valid_from=to_s(start)))
+    book = book_at(db, world, 1)
+    assert [entry.value.model for entry in book.rates] == ["large-60b"]
+    assert book.rates is book.rates
+    assert book.rates.fresh() is book.rates.fresh()
+    assert [entry.value.model for entry in replace(book, at=start).rates] == ["large-60b", "small-8b"]
 
 
 def test_a_rate_that_is_given_is_in_force_to_the_microsecond() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
 
@@ -58,13 +58,15 @@ class Book:
     price_lists: Entries[TokenRate]
     exchange: Exchange
     unpriced: Mapping[str, int]
+    _rates: list[Entries[TokenRate]] = field(default_factory=list, init=False, repr=False, compare=False)  # once they were asked for
 
     @property
     def rates(self) -> Entries[TokenRate]:
         """Token rates in force at ``at``."""
-        if self.price_lists.every(RATE_FROM, RATE_TO) <= ALWAYS:
-            return self.price_lists
-        return self._in_force(self.price_lists.rows)
+        if not self._rates:
+            always = self.price_lists.every(RATE_FROM, RATE_TO) <= ALWAYS
+            self._rates.append(self.price_lists if always else self._in_force(self.price_lists.rows))
+        return self._rates[0]
 
     def rates_of(self, model: str) -> Entries[TokenRate]:
         """Token rates of a model in force at ``at``."""
