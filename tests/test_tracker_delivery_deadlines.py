@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from extras import extra
 from sqlalchemy import Engine
 from upstream import Upstream
 from watching import CHEAPER, HOOK, Watch, watch_with
@@ -128,7 +129,7 @@ def test_a_mail_server_that_drips_is_left_too(server: Callable[[Talk], int], wat
 def test_a_chat_service_that_drips_is_left_behind_and_not_joined_by_a_second(
     server: Callable[[Talk], int], watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("apprise")
+    extra("apprise")
     monkeypatch.setenv("BREAKEVEN_APPRISE_URLS", f"json://127.0.0.1:{server(drip(HEAD))}")
     delivery, message = Delivery(channel_sender(Channels()), 0.5), trial_message(watch.world, watch.at)
     before = threading.active_count()

@@ -18,6 +18,7 @@ import pytest
 from aiosmtpd.controller import Controller
 from asgi import Served
 from asgi import get as answers
+from extras import extra
 from servers import free_port
 from small_world import offer
 from sqlalchemy import Engine
@@ -43,8 +44,8 @@ pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning")]  # Appri
 
 
 @pytest.fixture(autouse=True)
-def extra() -> None:
-    pytest.importorskip("PIL")
+def drawn() -> None:
+    extra("pillow")
 
 
 @pytest.fixture
@@ -131,7 +132,7 @@ def test_a_chat_that_takes_files_gets_it_and_one_that_takes_none_gets_words_and_
     make: Make, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the two services Apprise sends files to the one that takes JSON, and none to Gotify."""
-    pytest.importorskip("apprise")
+    extra("apprise")
     host = upstream.url.removeprefix("http://")
     upstream.add("/one", b"", method="POST")
     upstream.add("/message", b"", method="POST")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import random
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from databases import new_book, opened
+from extras import extra
 from small_world import FILES, T0, fx, offer, rate, sweep
 from sqlalchemy import Engine, select
 from watching import CHEAPER, SECOND, Watch, watch_with
@@ -293,7 +295,8 @@ def line(*spans: tuple[float, float, str]) -> Line:
 
 def columns(found: Chart) -> dict[int, list[int]]:
     """Rows of the line's colour by column of the plot: below the legend."""
-    image_of = pytest.importorskip("PIL.Image")
+    extra("pillow")
+    image_of = importlib.import_module("PIL.Image")
     image = image_of.open(io.BytesIO(png(found))).convert("RGB")
     assert image.width == WIDTH
     top = image.height - PANEL - 26 - 36  # what lies below it
@@ -326,7 +329,7 @@ def test_a_price_seen_once_can_be_seen() -> None:
 
 
 def test_a_thousand_prices_and_long_names_stay_small_and_within_the_picture() -> None:
-    pytest.importorskip("PIL")
+    extra("pillow")
     dice = random.Random(7)
     many = line(*((number / 100, (number + 1) / 100, f"{dice.randint(180, 240) / 100}") for number in range(1000)))
     drawn = png(picture(many, Line(label="n" * 400, steps=many.steps[:500], role="old"), title="T" * 300, notes=("n" * 500,)))

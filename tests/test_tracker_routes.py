@@ -18,6 +18,7 @@ import httpx
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
+from extras import extra
 from servers import Alertmanager, free_port
 from sqlalchemy import Engine
 from upstream import Upstream
@@ -352,7 +353,7 @@ library_s_own = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # it i
 @library_s_own
 @pytest.mark.loopback
 def test_apprise_channels(managed: Watch, upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("apprise")
+    extra("apprise")
     upstream.add("/one", b"", method="POST")
     upstream.add("/two", b"", method="POST", faults=["status:500"])
     host = upstream.url.removeprefix("http://")
@@ -373,7 +374,7 @@ def test_apprise_channels(managed: Watch, upstream: Upstream, monkeypatch: pytes
 def test_a_channel_that_is_away_is_tried_again_without_the_others(
     db: Engine, tmp_path: Path, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("apprise")
+    extra("apprise")
     upstream.add("/one", b"", method="POST")
     upstream.add("/two", b"", method="POST", faults=["status:500"])
     host = upstream.url.removeprefix("http://")
@@ -391,7 +392,7 @@ def test_a_channel_that_is_away_is_tried_again_without_the_others(
 
 @library_s_own
 def test_an_address_apprise_does_not_know_is_not_shown(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    pytest.importorskip("apprise")
+    extra("apprise")
     monkeypatch.setenv("BREAKEVEN_APPRISE_URLS", f"json://127.0.0.1/ nonsense-{PASSWORD}")
     with pytest.raises(BreakevenError, match=r"^BREAKEVEN_APPRISE_URLS: address 2 is none that Apprise knows$"):
         channel_sender(Channels())

@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 import pytest
+from extras import extra
 from sqlalchemy import Engine
 from waiting import until
 from watching import CHEAPER, watch_with
@@ -64,7 +65,7 @@ def of(steps: Any, title: str, end: datetime) -> Chart:
 
 @pytest.fixture
 def studio() -> Iterator[Studio]:
-    pytest.importorskip("PIL")
+    extra("pillow")
     found = Studio()
     yield found
     found.close()
@@ -116,7 +117,7 @@ def test_many_at_once_are_drawn_by_one_process(studio: Studio) -> None:
 @needs_proc
 def test_the_daemon_does_not_grow_by_drawing(tmp_path: Path) -> None:
     """Pillow alone is some 10 MB."""
-    pytest.importorskip("PIL")
+    extra("pillow")
     code = (
         "import sys\nsys.path[:0] = sys.argv[1:]\nfrom test_tracker_studio import chart\nfrom tracker.pictures.studio import Studio\n"
         "studio = Studio()\nfor _ in range(3):\n    assert studio.png(chart())\n"
@@ -212,7 +213,7 @@ def test_no_more_than_so_many_wait(acting: Callable[..., Studio], tmp_path: Path
 
 @needs_proc
 def test_it_ends_when_idle_leaves_nothing_behind_and_comes_back() -> None:
-    pytest.importorskip("PIL")
+    extra("pillow")
     studio = Studio(idle_s=0.1)
     try:
         first = studio.png(chart())
@@ -226,7 +227,7 @@ def test_it_ends_when_idle_leaves_nothing_behind_and_comes_back() -> None:
 
 @needs_proc
 def test_it_ends_with_a_daemon_that_is_killed() -> None:
-    pytest.importorskip("PIL")
+    extra("pillow")
     code = (
         "import sys\nsys.path[:0] = sys.argv[1:]\nfrom test_tracker_studio import chart\nfrom tracker.pictures.studio import Studio\n"
         "studio = Studio()\nassert studio.png(chart())\nprint(studio.pid, flush=True)\nsys.stdin.read()"
@@ -283,7 +284,7 @@ def ask(url: str) -> httpx.Response:
 
 @pytest.mark.loopback
 def test_pictures_over_http_are_drawn_outside_and_go_on_after_a_kill(serving: tuple[Serving, str]) -> None:
-    pytest.importorskip("PIL")
+    extra("pillow")
     found, url = serving
     with ThreadPoolExecutor(3) as pool:
         answers = list(pool.map(ask, [url] * 3))
@@ -301,7 +302,7 @@ def test_pictures_over_http_are_drawn_outside_and_go_on_after_a_kill(serving: tu
 def test_over_http_too_a_kill_in_mid_drawing_costs_a_moment(
     serving: tuple[Serving, str], acting: Callable[..., Studio], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("PIL")  # the address says so where it is not there
+    extra("pillow")  # the address says so where it is not there
     found, url = serving
     found._studio, mark = acting(), tmp_path / "mark"
     draw = found._studio.png
@@ -316,7 +317,7 @@ def test_over_http_too_a_kill_in_mid_drawing_costs_a_moment(
 
 @pytest.mark.loopback
 def test_no_picture_is_an_answer_that_says_why(serving: tuple[Serving, str]) -> None:
-    pytest.importorskip("PIL")
+    extra("pillow")
     found, url = serving
     found._studio.close()
     answer = ask(url)
