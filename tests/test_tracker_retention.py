@@ -56,7 +56,7 @@ def answers(db: Engine, world: World, first: int, until: int) -> list[Any]:
     sources, found = world.config.sources, []
     with reading(db) as connection:
         for number in range(first, until):
-            found += [read_book(connection, hour(number) + timedelta(seconds=ms), sources) for ms in (0, 1)]
+            found += [read_book(connection, hour(number) + timedelta(seconds=second), sources) for second in (0, 1)]
         found.append(changes(connection, hour(first), imported=True))
         found += [
             course(connection, sources, hour(first), hour(until), model=m, workload="turns", policy="studiotv")
