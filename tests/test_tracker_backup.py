@@ -243,6 +243,8 @@ def test_the_commands(tmp_path: Path) -> None:
     assert run(tmp_path, "sources").code == 0  # makes the book
     told = run(tmp_path, "db", "backup", str(copy), "--json").json()
     assert told == {"file": str(copy), "bytes": copy.stat().st_size}
+    past = [run(tmp_path, "db", verb, str(tmp_path / "past"), "--at", "2026-11-01") for verb in ("backup", "restore", "export", "import")]
+    assert {(told.code, "this command takes the book as it is now" in told.err) for told in past} == {(1, True)}
     folders = [run(tmp_path, "db", *words) for words in (("backup", ".", "--force"), ("backup", "", "--force"), ("export", "/"))]
     assert {(told.code, told.err.partition(": ")[2].partition(": ")[2]) for told in folders} == {(1, "is a folder; name a file in it\n")}
     assert "--force puts the backup in its place" in run(tmp_path, "db", "restore", str(copy)).err

@@ -9,7 +9,9 @@ import typer
 from sqlalchemy import Engine
 
 from tracker.cli.session import Json, print_json, say, world
+from tracker.cli.times import asked_at
 from tracker.database import database_url, migrate, open_database
+from tracker.errors import BreakevenError
 from tracker.maintenance.backup import backup, restore
 from tracker.maintenance.dump import dump, load
 from tracker.now import utc_now
@@ -28,7 +30,9 @@ def add_to(group: typer.Typer) -> None:
 
 
 def _book() -> Engine:
-    """The configured database as it is: nothing is made, migrated or read."""
+    """The configured database as it is: nothing is made, migrated or read. It has no copy of a past moment: --at is refused."""
+    if asked_at():
+        raise BreakevenError("--at is for looking back; this command takes the book as it is now")
     return open_database(database_url(world().settings.database.url, data_dir()))
 
 
