@@ -1,4 +1,4 @@
-"""A rentable unit and its price. Built by ``tracker.resolve`` from what a source printed; refuses nonsense."""
+"""A rentable unit and its price. Built by ``tracker.sweeps.resolve`` from what a source printed; refuses nonsense."""
 
 from __future__ import annotations
 

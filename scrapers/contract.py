@@ -2,7 +2,7 @@
 
 A scraper is a module with ``parse(pages) -> Iterator[Row]`` (pure: the same bytes give the same rows) and either
 ``PATH`` (one GET under the configured base URL) or ``fetch(client, secrets) -> list[Page]``. It never converts,
-renames, retries, sleeps, logs or catches ``Exception``; ``tracker.resolve`` alone turns quotes into offers and rates.
+renames, retries, sleeps, logs or catches ``Exception``; ``tracker.sweeps.resolve`` alone turns quotes into offers and rates.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 from sqlalchemy import Engine
 
-from tracker.faults import Trouble
+from tracker.answers.snapshot import Snapshot
+from tracker.database.faults import Trouble
 from tracker.pictures.drawing import png
-from tracker.snapshot import Snapshot
 from tracker.web.scrape import App
 from tracker.world import World
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from engine.offers import GpuOffer
 from engine.rates import TokenPrices, TokenRate
-from tracker.book import Book, Listed
-from tracker.entry_values import offers_of, rates_of
-from tracker.exchange import Exchange
+from tracker.book.book import Book, Listed
+from tracker.book.entry_values import offers_of, rates_of
+from tracker.book.exchange import Exchange
 
 D = Decimal
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)

@@ -20,15 +20,15 @@ from sqlalchemy import delete
 from engine.rates import TOKEN_KINDS
 from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, Page, Row, ScrapeError, TokenQuote
 from scrapers.http import HostGate
-from tracker.book import Book, read_book
-from tracker.bookstore import import_book
-from tracker.collect import Collector, keep, read_rows
+from tracker.book.book import Book, read_book
+from tracker.book.bookstore import import_book
+from tracker.book.exchange import FX, load_shipped, store_rates
 from tracker.config import Source
-from tracker.database import migrate, open_database, reading, writing
-from tracker.exchange import FX, load_shipped, store_rates
+from tracker.database.handle import migrate, open_database, reading, writing
 from tracker.facts.values import GpuName, ModelAlias
 from tracker.paths import config_dir
-from tracker.store import SweepReport
+from tracker.sweeps.collect import Collector, keep, read_rows
+from tracker.sweeps.store import SweepReport
 from tracker.world import World, load_world
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -19,7 +19,7 @@ import pytest
 from servers import free_port
 from sqlalchemy import Engine
 
-from tracker.database import migrate, open_database
+from tracker.database.handle import migrate, open_database
 
 USER = "breakeven"
 SERVER_ACCOUNT = "postgres"  # PostgreSQL and PgBouncer refuse to run as root

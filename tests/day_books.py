@@ -12,9 +12,9 @@ from typing import Any
 from histories import hour
 from sqlalchemy import Engine, select
 
-from tracker.book import read_book
+from tracker.book.book import read_book
 from tracker.config import Source
-from tracker.database import reading
+from tracker.database.handle import reading
 from tracker.rollup.run import DAY, GROUP
 
 HOUR_S = 3_600

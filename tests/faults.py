@@ -14,7 +14,7 @@ from guarded import Watched
 from sqlalchemy import Engine
 
 from scrapers.contract import GpuQuote, Page, Row, Skipped
-from tracker.database import migrate, open_database
+from tracker.database.handle import migrate, open_database
 from tracker.facts.catalogue import Catalogue, load_catalogue
 from tracker.paths import config_dir
 

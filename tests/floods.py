@@ -23,10 +23,10 @@ from time import monotonic
 from upstream import Route, Seen, Upstream
 
 from scrapers.http import HostGate
-from tracker.collect import Collector, collect_source
 from tracker.config import Source
-from tracker.database import migrate, open_database
+from tracker.database.handle import migrate, open_database
 from tracker.paths import config_dir
+from tracker.sweeps.collect import Collector, collect_source
 from tracker.world import load_world
 
 DEADLINE_S = 3.0

@@ -11,17 +11,17 @@ import pytest
 from databases import BOTH, new_book, opened
 from sqlalchemy import Engine, RowMapping
 
-from tracker.book import Book, read_book
+from tracker.book.book import Book, read_book
+from tracker.book.exchange import exchange_of
+from tracker.book.remembered import Remembered
 from tracker.config import Source, SourceSettings
-from tracker.database import reading
-from tracker.exchange import exchange_of
+from tracker.database.handle import reading
+from tracker.database.rows import OfferRow, RateRow, identity, scaled
+from tracker.database.tables import RATE_SCALE, RENT_SCALE
 from tracker.guard.context import Guard
 from tracker.guard.decisions import entries
 from tracker.guard.settings import GuardSettings
-from tracker.remembered import Remembered
-from tracker.rows import OfferRow, RateRow, identity, scaled
-from tracker.store import SweepReport, record_sweep
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.sweeps.store import SweepReport, record_sweep
 
 T0 = datetime(2026, 11, 2, 12, 0, tzinfo=UTC)
 MAX_AGE_HOURS = 3

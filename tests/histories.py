@@ -17,9 +17,9 @@ from small_world import offer, sweep
 from sqlalchemy import Engine
 
 from scrapers.contract import FxQuote
-from tracker.database import migrate, open_database, writing
-from tracker.exchange import store_rates
-from tracker.rows import to_s
+from tracker.book.exchange import store_rates
+from tracker.database.handle import migrate, open_database, writing
+from tracker.database.rows import to_s
 
 D0 = datetime(2026, 11, 2, tzinfo=UTC)  # a midnight
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from small_world import FILES, offer, rate, small_world
 
-from tracker.rows import OfferRow, RateRow
+from tracker.database.rows import OfferRow, RateRow
 from tracker.world import World
 
 LONG = """

@@ -24,16 +24,16 @@ from sqlalchemy import delete
 from scrapers import genai_prices, litellm
 from scrapers.contract import GpuQuote, LayoutChanged, Page, Row, TokenQuote
 from scrapers.http import HostGate
-from tracker.book import Book, read_book
-from tracker.collect import Collector, keep, read_rows
+from tracker.book.book import Book, read_book
+from tracker.book.exchange import FX, load_shipped
+from tracker.book.listing import OFFERS, RATES, known_prices, load_listing, prices_of
 from tracker.config import Source, SourceSettings
-from tracker.database import migrate, open_database, reading, writing
-from tracker.exchange import FX, load_shipped
+from tracker.database.handle import migrate, open_database, reading, writing
+from tracker.database.rows import identity
 from tracker.facts.values import ModelAlias
-from tracker.listing import OFFERS, RATES, known_prices, load_listing, prices_of
 from tracker.paths import config_dir
-from tracker.rows import identity
-from tracker.store import SweepReport
+from tracker.sweeps.collect import Collector, keep, read_rows
+from tracker.sweeps.store import SweepReport
 from tracker.world import World, load_world
 
 Quotes = Sequence[Row]

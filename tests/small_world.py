@@ -17,13 +17,13 @@ from sqlalchemy import Engine
 
 from engine.budgets import Spent
 from scrapers.contract import FxQuote
+from tracker.answers.snapshot import ActiveAlert, Vitals
 from tracker.budgets.state import BudgetState, Part
-from tracker.database import migrate, open_database
+from tracker.database.handle import migrate, open_database
+from tracker.database.rows import OfferRow, RateRow, scaled
+from tracker.database.tables import RATE_SCALE, RENT_SCALE
 from tracker.paths import config_dir
-from tracker.rows import OfferRow, RateRow, scaled
-from tracker.snapshot import ActiveAlert, Vitals
-from tracker.store import SweepReport, record_sweep
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.sweeps.store import SweepReport, record_sweep
 from tracker.world import World, load_world
 
 T0 = datetime(2026, 11, 2, 12, 0, tzinfo=UTC)  # a Monday

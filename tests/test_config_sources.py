@@ -15,11 +15,10 @@ import pytest
 
 import scrapers
 from scrapers.contract import GpuQuote, Page, TokenQuote
-from tracker.config import Source, SourceSettings, load_config
+from tracker.config import Source, SourceSettings, load_config, off_reason
 from tracker.facts.catalogue import Catalogue, load_catalogue
-from tracker.health import off_reason
-from tracker.resolve import Refused, resolve_gpu, resolve_tokens
-from tracker.scrapers import scraper_module
+from tracker.sweeps.resolve import Refused, resolve_gpu, resolve_tokens
+from tracker.sweeps.scrapers import scraper_module
 
 ROOT = Path(__file__).parents[1]
 SIX = ["runpod", "scaleway", "coreweave", "genai_prices", "openrouter", "ecb"]

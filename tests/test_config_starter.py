@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from tracker.book import read_book
-from tracker.bookstore import export_book, import_book
-from tracker.database import migrate, open_database, reading, writing
-from tracker.exchange import load_shipped
+from tracker.answers.recompute import Sizer, recompute
+from tracker.book.book import read_book
+from tracker.book.bookstore import export_book, import_book
+from tracker.book.exchange import load_shipped
+from tracker.database.handle import migrate, open_database, reading, writing
 from tracker.history.starter import main, make_starter
 from tracker.paths import config_dir
-from tracker.recompute import Sizer, recompute
 from tracker.world import World, load_world
 
 STARTER = Path(__file__).resolve().parents[1] / "config" / "starter"

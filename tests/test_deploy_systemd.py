@@ -21,11 +21,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from upstream import Upstream
 from worlds import serve_market, write_user_config
 
-from tracker import daemon as daemon_module
-from tracker.daemon import Daemon
-from tracker.database import migrate, open_database, writing
+from tracker.database.handle import migrate, open_database, writing
 from tracker.paths import config_dir
-from tracker.systemd import STUCK_S, Pulse, Supervisor, supervisor
+from tracker.service import daemon as daemon_module
+from tracker.service.daemon import Daemon
+from tracker.service.systemd import STUCK_S, Pulse, Supervisor, supervisor
 from tracker.world import load_world
 
 UNIT = DEPLOY / "systemd" / "breakeven.service"

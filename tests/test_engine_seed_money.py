@@ -26,13 +26,13 @@ from engine.setups import Setup, rank_setups
 from engine.sizing import Need, feasible_fits
 from engine.units import usd_per_month
 from engine.workloads import Workload
-from tracker.book import Book, Listed
-from tracker.entry_values import NO_OFFERS, rates_of
-from tracker.exchange import exchange_of
+from tracker.book.book import Book, Listed
+from tracker.book.entry_values import NO_OFFERS, rates_of
+from tracker.book.exchange import exchange_of
+from tracker.book.overrides import load_overrides
+from tracker.book.stated import with_overrides
 from tracker.facts.catalogue import Catalogue, load_catalogue
 from tracker.facts.workloads import load_providers, load_workloads, rate_policy
-from tracker.overrides import load_overrides
-from tracker.stated import with_overrides
 
 D = Decimal
 CONFIG = Path(__file__).resolve().parents[1] / "config"

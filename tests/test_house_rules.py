@@ -72,7 +72,7 @@ def test_a_time_that_is_handed_in_passes() -> None:
 
 
 def test_the_composition_root_may_read_the_clock() -> None:
-    assert lint("from datetime import UTC, datetime\n\nNOW = datetime.now(UTC)\n", "tracker/daemon.py") == set()
+    assert lint("from datetime import UTC, datetime\n\nNOW = datetime.now(UTC)\n", "tracker/service/daemon.py") == set()
 
 
 @pytest.mark.parametrize(
@@ -154,6 +154,15 @@ def test_every_forbidden_import_breaks_the_contract(copy: Path, contract: str) -
     said = breaking(copy, f"{room}/intruder.py", forbidden)
     assert CONTRACTS[contract]["name"].split(":")[0] in said.replace("\n", " ")
     assert [module for module in forbidden if f"{room}.intruder -> {module} " not in said] == []
+
+
+@pytest.mark.parametrize("contract", [name for name in CONTRACTS if name not in ("rooms", "engine-pure", "scrapers-translate")])
+def test_no_room_of_tracker_imports_what_stands_on_it(copy: Path, contract: str) -> None:
+    for module in CONTRACTS[contract]["source_modules"]:
+        forbidden = CONTRACTS[contract]["forbidden_modules"]
+        said = breaking(copy, f"{module.replace('.', '/')}/intruder.py", forbidden)
+        assert CONTRACTS[contract]["name"] in " ".join(said.split())
+        assert [above for above in forbidden if f"{module}.intruder -> {above} " not in said] == []
 
 
 @pytest.mark.parametrize(
@@ -238,7 +247,7 @@ def test_a_source_that_does_more_is_seen() -> None:
     assert beyond_translation("import socket\n") == set()
 
 
-LOADED_BY_NAME = {"psycopg", "currency_converter"}  # by SQLAlchemy from the database URL; by tracker.exchange, which reads its data
+LOADED_BY_NAME = {"psycopg", "currency_converter"}  # by SQLAlchemy from the database URL; by tracker.book.exchange, which reads its data
 
 
 @functools.cache

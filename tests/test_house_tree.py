@@ -142,7 +142,10 @@ RULES: list[tuple[Callable[[Tree], list[str]], Tree]] = [
     (misplaced_tests, {"tests/engine/test_engine_units.py": ""}),
     (misplaced_tests, {"tests/engine.py": ""}),
     (months_spelled_out, {"tracker/web.py": "monthly = hourly * 730\n"}),
-    (broad_handlers, {"tracker/daemon.py": swallowing("except Exception:"), "tracker/web.py": swallowing("except Exception as error:")}),
+    (
+        broad_handlers,
+        {"tracker/service/daemon.py": swallowing("except Exception:"), "tracker/web.py": swallowing("except Exception as error:")},
+    ),
     (broad_handlers, {"scrapers/http.py": swallowing("except:") + swallowing("except (ValueError, BaseException):")}),
     (unreleased_missing, {"CHANGELOG.md": "## [0.1.0] - 2026-12-01\n"}),
     (unreleased_missing, {"CHANGELOG.md": CHANGELOG_AHEAD, "pyproject.toml": '[project]\nversion = "0.1.0"\n'}),
@@ -161,7 +164,7 @@ def test_the_rule_complains_about_a_broken_tree(rule: Callable[[Tree], list[str]
 
 def test_no_rule_complains_about_ordinary_lines() -> None:
     fine = {
-        "tracker/daemon.py": swallowing("except Exception:") + "try:\n    go()\nexcept BaseException:\n    stop()\n    raise\n",
+        "tracker/service/daemon.py": swallowing("except Exception:") + "try:\n    go()\nexcept BaseException:\n    stop()\n    raise\n",
         "tracker/paths.py": "HOURS = 7300  # not 730\ntry:\n    base = Path.home() / 'Library'\nexcept OSError:\n    raise\n",
         "scrapers/runpod.py": 'PATH = "/graphql"  # https://api.runpod.io/home/x\n',
         "tests/test_engine_units.py": "assert HOURS_PER_MONTH == 730\n",

@@ -11,8 +11,8 @@ import pytest
 
 from scrapers import openrouter_endpoints
 from scrapers.contract import FetchError, LayoutChanged, Page
-from tracker.collect import tracked_names
 from tracker.paths import config_dir
+from tracker.sweeps.collect import tracked_names
 from tracker.world import load_world
 
 

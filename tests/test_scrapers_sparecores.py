@@ -15,12 +15,12 @@ from upstream import Upstream
 from scrapers import sparecores
 from scrapers.contract import FetchError
 from scrapers.http import HostGate, SourceLimits, open_client
-from tracker.collect import Collector, collect_source
-from tracker.database import reading
-from tracker.health import source_health
-from tracker.licences import licence_texts
+from tracker.answers.health import source_health
+from tracker.database.handle import reading
 from tracker.present import source_line
-from tracker.store import SweepReport
+from tracker.sweeps.collect import Collector, collect_source
+from tracker.sweeps.licences import licence_texts
+from tracker.sweeps.store import SweepReport
 from tracker.world import World
 
 pytestmark = pytest.mark.loopback

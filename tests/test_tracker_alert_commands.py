@@ -28,7 +28,7 @@ from tracker.alerting.replay import read_past, snapshots
 from tracker.alerting.routes import Email
 from tracker.alerting.rules import Priced
 from tracker.cli import session as sessions
-from tracker.database import reading, writing
+from tracker.database.handle import reading, writing
 from tracker.paths import config_dir
 from tracker.world import load_world
 

@@ -19,10 +19,10 @@ from tracker.alerting import decisions
 from tracker.alerting.alertmanager import due
 from tracker.alerting.hours import day_start, hold_until, is_quiet, next_digest, quiet_until
 from tracker.alerting.rules import Delivery
-from tracker.clock import mend_future
-from tracker.database import reading, writing
-from tracker.newest import newest_sweep
-from tracker.rows import to_s
+from tracker.book.newest import newest_sweep
+from tracker.database.handle import reading, writing
+from tracker.database.rows import to_s
+from tracker.service.clock import mend_future
 
 PARIS = Delivery(time_zone="Europe/Paris", quiet_hours="22:00-07:00", digest_at="08:00")
 minutes = st.integers(min_value=0, max_value=366 * 24 * 60)

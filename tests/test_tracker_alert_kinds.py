@@ -12,9 +12,9 @@ from small_world import FILES, T0, fx, offer, rate, sweep
 from sqlalchemy import Engine
 from watching import CHEAPER, SECOND, STALE, TRACK_ONE, Watch, watch_with
 
-from tracker.database import writing
+from tracker.answers.recompute import Sizer, recompute
+from tracker.database.handle import writing
 from tracker.guard.quarantine import QUARANTINE
-from tracker.recompute import Sizer, recompute
 
 Make = Callable[..., Watch]
 VENDOR = {"input": "2", "cache_read": "0.2", "output": "10"}  # 6,000 x 0.2 + 1,500 x 2 + 500 x 10 = $0.0092 a request of 8,000 tokens

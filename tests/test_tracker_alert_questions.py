@@ -22,11 +22,11 @@ from tracker.alerting.ledger import message_of
 from tracker.alerting.message import Alarm
 from tracker.alerting.replay import read_past, snapshots
 from tracker.alerting.rules import CheaperSetup, load_alerts
-from tracker.database import reading, writing
+from tracker.answers.recompute import Sizer
+from tracker.database.handle import reading, writing
+from tracker.database.rows import OfferRow
 from tracker.errors import ConfigError
 from tracker.paths import config_dir
-from tracker.recompute import Sizer
-from tracker.rows import OfferRow
 
 Make = Callable[..., Watch]
 D = Decimal

@@ -18,7 +18,7 @@ from watching import CHEAPER, HOOK, Watch, watch_with
 from tracker.alerting.backtest import Backtest, backtest
 from tracker.alerting.replay import read_past, snapshots
 from tracker.cli import session as sessions
-from tracker.database import reading
+from tracker.database.handle import reading
 
 Make = Callable[..., Watch]
 LARGE = 'models = ["large-60b"]\n'

@@ -18,7 +18,7 @@ from homes import run
 from small_world import T0, fill, offer, sweep
 from sqlalchemy import Engine
 
-from tracker.database import DatabaseProblem, alembic_config, only_daemon, open_database
+from tracker.database.handle import DatabaseProblem, alembic_config, only_daemon, open_database
 from tracker.maintenance.backup import BackupError, backup, restore
 
 HOUR = timedelta(hours=1)
@@ -141,7 +141,7 @@ def test_a_restore_is_refused_while_a_daemon_holds_the_book(db: Engine, tmp_path
     backup(db, tmp_path / "copy")
     before = counts(book_of(db))
     program = (
-        "import sys; from tracker.database import only_daemon, open_database\n"
+        "import sys; from tracker.database.handle import only_daemon, open_database\n"
         "with only_daemon(open_database(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

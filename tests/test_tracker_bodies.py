@@ -26,12 +26,12 @@ from worlds import SIX, ecb_xml, runpod_answer, serve_case, serve_six, write_use
 from scrapers import runpod
 from scrapers.contract import GpuQuote, LayoutChanged, Page, Row
 from scrapers.http import HostGate
-from tracker.bodies import keep_bodies, kept_sweeps, pages_of, zstd
-from tracker.collect import Collector, collect_source
 from tracker.config import BodiesSettings
-from tracker.database import reading, writing
-from tracker.rederive import Rederived, rederive
-from tracker.store import SweepReport
+from tracker.database.handle import reading, writing
+from tracker.sweeps.bodies import keep_bodies, kept_sweeps, pages_of, zstd
+from tracker.sweeps.collect import Collector, collect_source
+from tracker.sweeps.rederive import Rederived, rederive
+from tracker.sweeps.store import SweepReport
 from tracker.world import World
 
 HOUR = timedelta(hours=1)

@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from small_world import small_world
 from sqlalchemy import Engine, func, select
 
-from tracker.book import read_book
-from tracker.bookfile import OFFER_COLUMNS, RATE_COLUMNS, BookFileError
-from tracker.bookstore import export_book, import_book
-from tracker.database import migrate, open_database, reading
+from tracker.answers.recompute import Sizer, recompute
+from tracker.book.book import read_book
+from tracker.book.bookfile import OFFER_COLUMNS, RATE_COLUMNS, BookFileError
+from tracker.book.bookstore import export_book, import_book
+from tracker.database.handle import migrate, open_database, reading
 from tracker.metrics.families import families
 from tracker.plain import as_json
 from tracker.present import rows
-from tracker.recompute import Sizer, recompute
-from tracker.store import OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
+from tracker.sweeps.store import OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
 from tracker.web.app import listed_facts
 from tracker.world import World
 

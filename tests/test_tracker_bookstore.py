@@ -12,16 +12,16 @@ import pytest
 from databases import BOTH, new_book, opened
 from sqlalchemy import Engine, func, select
 
-from tracker.book import read_book
-from tracker.bookfile import OFFER_COLUMNS, RATE_COLUMNS, BookFileError, Dated
-from tracker.bookmark import book_digest, starter_is_loaded
-from tracker.bookstore import export_book, import_book, import_dated
-from tracker.database import reading
+from tracker.book.book import read_book
+from tracker.book.bookfile import OFFER_COLUMNS, RATE_COLUMNS, BookFileError, Dated
+from tracker.book.bookmark import book_digest, starter_is_loaded
+from tracker.book.bookstore import export_book, import_book, import_dated
+from tracker.database.handle import reading
+from tracker.database.rows import OfferRow, scaled, to_s
+from tracker.database.tables import RENT_SCALE
 from tracker.facts.catalogue import Catalogue, load_catalogue
 from tracker.paths import config_dir
-from tracker.rows import OfferRow, scaled, to_s
-from tracker.store import OFFER_POINT, RATE_POINT, SWEEP, SweepReport, record_sweep
-from tracker.tables import RENT_SCALE
+from tracker.sweeps.store import OFFER_POINT, RATE_POINT, SWEEP, SweepReport, record_sweep
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 OFFER = dict(

@@ -31,8 +31,11 @@ from tracker.alerting.backtest import backtest
 from tracker.alerting.desk import AlertDesk
 from tracker.alerting.outbox import Outbox
 from tracker.alerting.replay import read_past, snapshots
-from tracker.billing import bills
-from tracker.book import read_book
+from tracker.answers.billing import bills
+from tracker.answers.recompute import Sizer, recompute
+from tracker.answers.snapshot import Snapshot
+from tracker.book.book import read_book
+from tracker.book.stated import with_overrides
 from tracker.budgets.costs import budgets_at
 from tracker.budgets.facts import budget_facts
 from tracker.budgets.live import Budgets
@@ -40,12 +43,9 @@ from tracker.budgets.prices import History
 from tracker.budgets.state import BudgetState
 from tracker.cli import collecting
 from tracker.cli import session as sessions
-from tracker.database import reading
+from tracker.database.handle import reading
 from tracker.errors import ConfigError
 from tracker.metrics.families import families
-from tracker.recompute import Sizer, recompute
-from tracker.snapshot import Snapshot
-from tracker.stated import with_overrides
 from tracker.web.app import make_app
 from tracker.web.budgets import add_to
 from tracker.web.past import Budget

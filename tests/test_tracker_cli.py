@@ -19,7 +19,7 @@ from processes import COMMAND, breakeven, environment
 from upstream import Upstream
 from worlds import SIX, serve_market, write_user_config
 
-from tracker.database import only_daemon, open_database
+from tracker.database.handle import only_daemon, open_database
 
 pytestmark = pytest.mark.loopback
 MODELS = {"kimi-k3.1-pro", "muse-spark-open"}

@@ -14,14 +14,14 @@ from commands import NOW, Ran, breakeven
 from sqlalchemy import Engine
 
 from scrapers.contract import FxQuote
-from tracker.bookfile import Dated
-from tracker.bookstore import import_dated
-from tracker.database import open_database
-from tracker.opening import open_book
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import import_dated
+from tracker.database.handle import open_database
+from tracker.database.rows import OfferRow, RateRow, scaled, to_s
+from tracker.database.tables import RATE_SCALE, RENT_SCALE
 from tracker.paths import config_dir
-from tracker.rows import OfferRow, RateRow, scaled, to_s
-from tracker.store import SweepReport, record_sweep
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.service.opening import open_book
+from tracker.sweeps.store import SweepReport, record_sweep
 from tracker.world import load_world
 
 B300, KIMI = "nvidia-b300-sxm-288", "kimi-k3.1-pro"

@@ -93,8 +93,15 @@ def test_help_of_all_loads_them_all() -> None:
 
 def test_a_start_loads_what_the_first_scrape_needs_and_nothing_else() -> None:
     found = loaded("import tracker.cli.run, tracker.cli.program")
-    assert {"uvicorn", "sqlalchemy", "tracker.recompute", "tracker.metrics.families"} <= found
+    assert {"uvicorn", "sqlalchemy", "tracker.answers.recompute", "tracker.metrics.families"} <= found
     later = {"fastapi", "starlette", "jinja2", "apscheduler", "httpx", "tenacity", "rich", "prometheus_client"}  # by the daemon behind it
     seldom = {"alembic", "bs4", "apprise", "smtplib", "PIL", "pyarrow", "psycopg", "currency_converter"}
-    rooms = {"tracker.daemon", "tracker.collect", "tracker.store", "tracker.bookstore", "tracker.web.app", "tracker.alerting.desk"}
+    rooms = {
+        "tracker.service.daemon",
+        "tracker.sweeps.collect",
+        "tracker.sweeps.store",
+        "tracker.book.bookstore",
+        "tracker.web.app",
+        "tracker.alerting.desk",
+    }
     assert found & (later | seldom | rooms) == set()

@@ -15,16 +15,16 @@ from books import B300
 from commands import NOW, breakeven
 from sqlalchemy import Engine
 
-from tracker.ageing import latest
-from tracker.decisions import keep_decisions
-from tracker.opening import open_book
+from tracker.answers.ageing import latest
+from tracker.answers.decisions import keep_decisions
+from tracker.answers.recompute import Sizer, recompute
+from tracker.database.rows import OfferRow, RateRow, scaled
+from tracker.database.tables import RATE_SCALE, RENT_SCALE
 from tracker.paths import data_dir
-from tracker.recompute import Sizer, recompute
 from tracker.rollup.history import days_between
 from tracker.rollup.run import roll_up
-from tracker.rows import OfferRow, RateRow, scaled
-from tracker.store import SweepReport, record_sweep
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.service.opening import open_book
+from tracker.sweeps.store import SweepReport, record_sweep
 from tracker.web.front import make_front
 from tracker.world import World, load_world
 

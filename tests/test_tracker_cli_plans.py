@@ -16,13 +16,13 @@ from commands import breakeven
 
 from engine.plans import Plan
 from engine.rates import TokenPrices
-from tracker.book import Book
+from tracker.answers.planning import PlanAnswer, plan_answer
+from tracker.answers.questions import default_question
+from tracker.answers.recompute import Sizer, answer
+from tracker.book.book import Book
 from tracker.cli import bills as bill_command
 from tracker.cli import plans as plan_command
 from tracker.cli.bills import usd
-from tracker.planning import PlanAnswer, plan_answer
-from tracker.questions import default_question
-from tracker.recompute import Sizer, answer
 from tracker.world import World, load_world
 
 D = Decimal

@@ -15,10 +15,10 @@ from engine.counts import Layout
 from engine.fits import Fit, Need
 from engine.models import Licence
 from engine.policies import STUDIOTV
+from tracker.answers.sizes import USUAL_GPUS
 from tracker.cli.downloads import duration
 from tracker.cli.sizing import licence_text, machines_of
 from tracker.cli.values import amounts, context_label, context_list, context_tokens, token_volume
-from tracker.sizes import USUAL_GPUS
 from tracker.world import load_world
 
 D = Decimal

@@ -18,12 +18,12 @@ from worlds import ecb_xml, runpod_answer
 
 from scrapers import ecb, runpod
 from scrapers.http import HostGate
-from tracker import collect
-from tracker.book import read_book
-from tracker.collect import Collector, collect_source
-from tracker.database import reading, writing
-from tracker.exchange import load_exchange, store_rates
-from tracker.store import SWEEP, SweepReport
+from tracker.book.book import read_book
+from tracker.book.exchange import load_exchange, store_rates
+from tracker.database.handle import reading, writing
+from tracker.sweeps import collect
+from tracker.sweeps.collect import Collector, collect_source
+from tracker.sweeps.store import SWEEP, SweepReport
 
 pytestmark = pytest.mark.loopback
 Collect = Callable[[str], SweepReport]

@@ -17,12 +17,12 @@ from upstream import Upstream
 from scrapers import lambda_labs
 from scrapers.http import HostGate
 from tracker.alerting.rules import CheaperSetup, load_alerts
-from tracker.collect import Collector, collect_source, describe
-from tracker.config import load_config, secrets_of
-from tracker.database import reading
+from tracker.answers.health import source_health
+from tracker.config import load_config, off_reason, secrets_of
+from tracker.database.handle import reading
 from tracker.errors import ConfigError, UnknownName
-from tracker.health import off_reason, source_health
 from tracker.present import source_line
+from tracker.sweeps.collect import Collector, collect_source, describe
 from tracker.world import load_world
 
 INVALID = Path(__file__).parent / "invalid"

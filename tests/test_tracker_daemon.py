@@ -17,7 +17,7 @@ from upstream import Upstream
 from worlds import runpod_answer, serve_market, write_user_config
 
 from scrapers import runpod
-from tracker.serving import listen
+from tracker.service.serving import listen
 
 pytestmark = pytest.mark.loopback
 KILLS = 50

@@ -17,14 +17,14 @@ from sqlalchemy import Engine, func, make_url, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from scrapers.http import HostGate
-from tracker.book import read_book
-from tracker.collect import Collector, keep
-from tracker.database import open_database, reading
-from tracker.health import source_health
-from tracker.postgres import connect_args
-from tracker.rows import to_ms
-from tracker.store import OFFER_POINT, SWEEP, SweepReport
-from tracker.tables import MAX_SCALED, RENT_SCALE
+from tracker.answers.health import source_health
+from tracker.book.book import read_book
+from tracker.database.handle import open_database, reading
+from tracker.database.postgres import connect_args
+from tracker.database.rows import to_ms
+from tracker.database.tables import MAX_SCALED, RENT_SCALE
+from tracker.sweeps.collect import Collector, keep
+from tracker.sweeps.store import OFFER_POINT, SWEEP, SweepReport
 from tracker.world import World
 
 

@@ -15,12 +15,12 @@ from databases import BOTH, new_book, opened
 from small_world import offer, rate, small_world, sweep
 from sqlalchemy import Engine, text
 
-from tracker.ageing import latest
-from tracker.database import reading
-from tracker.decided import Decided, course, decision_at
-from tracker.decisions import keep_decisions
-from tracker.leases import Terms, claim
-from tracker.recompute import Sizer
+from tracker.answers.ageing import latest
+from tracker.answers.decided import Decided, course, decision_at
+from tracker.answers.decisions import keep_decisions
+from tracker.answers.recompute import Sizer
+from tracker.database.handle import reading
+from tracker.sweeps.leases import Terms, claim
 from tracker.world import World
 
 NOW = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=1)  # the views know the real time only

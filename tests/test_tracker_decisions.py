@@ -15,13 +15,13 @@ from databases import BOTH, new_book, opened
 from small_world import T0, fx, offer, rate, small_world, sweep
 from sqlalchemy import Engine, insert, select
 
-from tracker.ageing import latest
-from tracker.clock import mend_future
-from tracker.database import open_database, reading, writing
-from tracker.decided import DECISION, Decided, course, decision_at, decisions, subjects
-from tracker.decisions import keep_decisions
-from tracker.recompute import Sizer
-from tracker.rows import to_s
+from tracker.answers.ageing import latest
+from tracker.answers.decided import DECISION, Decided, course, decision_at, decisions, subjects
+from tracker.answers.decisions import keep_decisions
+from tracker.answers.recompute import Sizer
+from tracker.database.handle import open_database, reading, writing
+from tracker.database.rows import to_s
+from tracker.service.clock import mend_future
 from tracker.world import World
 
 D = Decimal

@@ -19,14 +19,14 @@ from sqlalchemy import Engine, func, insert, select
 from sqlmodel import SQLModel
 
 from scrapers.contract import Page
-from tracker.bodies import keep_bodies, zstd
-from tracker.book import read_book
+from tracker.answers.recompute import Sizer, recompute
+from tracker.book.book import read_book
 from tracker.config import BodiesSettings
-from tracker.database import open_database, reading, writing
+from tracker.database.handle import open_database, reading, writing
+from tracker.database.months import is_month
 from tracker.maintenance.dump import DumpError, dump, kind_of, load
-from tracker.months import is_month
-from tracker.recompute import Sizer, recompute
-from tracker.store import SweepReport
+from tracker.sweeps.bodies import keep_bodies, zstd
+from tracker.sweeps.store import SweepReport
 from tracker.world import World
 
 HOUR = timedelta(hours=1)

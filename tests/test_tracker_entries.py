@@ -16,10 +16,10 @@ from small_world import world as world
 from sqlalchemy import Engine
 
 from engine.offers import GpuOffer
-from tracker.book import Book, read_book
-from tracker.database import reading
-from tracker.entry_values import offers_of, rates_of, usd_per_hour
-from tracker.rows import to_s
+from tracker.book.book import Book, read_book
+from tracker.book.entry_values import offers_of, rates_of, usd_per_hour
+from tracker.database.handle import reading
+from tracker.database.rows import to_s
 from tracker.world import World
 
 HOUR = timedelta(hours=1)

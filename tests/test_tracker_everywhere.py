@@ -17,15 +17,15 @@ from shipped import KEY, Shipped, shipped
 from upstream import Upstream
 
 from scrapers.http import HostGate, SourceLimits, open_client
-from tracker.book import Book, read_book
-from tracker.collect import Collector, collect_source
-from tracker.database import reading
-from tracker.opening import open_book
+from tracker.book.book import Book, read_book
+from tracker.book.precedence import preferred_offers
+from tracker.book.stated import with_overrides
+from tracker.database.handle import reading
 from tracker.paths import config_dir
-from tracker.precedence import preferred_offers
-from tracker.stated import with_overrides
-from tracker.store import SweepReport
-from tracker.turns import WORKERS
+from tracker.service.opening import open_book
+from tracker.sweeps.collect import Collector, collect_source
+from tracker.sweeps.store import SweepReport
+from tracker.sweeps.turns import WORKERS
 from tracker.world import load_world
 
 pytestmark = pytest.mark.loopback

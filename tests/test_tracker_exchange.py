@@ -14,10 +14,10 @@ from small_world import fx
 from sqlalchemy import Engine, delete, func, select
 
 from scrapers.contract import FxQuote
-from tracker.asof import Moment
-from tracker.database import reading, writing
-from tracker.exchange import FX, Exchange, exchange_of, fx_fault, load_exchange, load_newest, load_shipped, shipped_quotes, store_rates
-from tracker.rows import to_s
+from tracker.book.asof import Moment
+from tracker.book.exchange import FX, Exchange, exchange_of, fx_fault, load_exchange, load_newest, load_shipped, shipped_quotes, store_rates
+from tracker.database.handle import reading, writing
+from tracker.database.rows import to_s
 
 TICK = timedelta(seconds=1)
 THURSDAY, TUESDAY = date(2024, 3, 28), date(2024, 4, 2)  # around Easter: no rates from Friday to Monday

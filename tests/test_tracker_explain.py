@@ -16,15 +16,15 @@ from sqlalchemy import Engine
 
 from engine.rates import Conditions, TokenPrices
 from engine.receipts import ReceiptLine
-from tracker.book import Book
+from tracker.answers.explain import Section, explain_answer, readings, seen_by
+from tracker.answers.questions import default_question
+from tracker.answers.recompute import Sizer, answer
+from tracker.answers.snapshot import ModelAnswer
+from tracker.book.book import Book
+from tracker.book.stated import with_overrides
 from tracker.cli.receipts import value_text
-from tracker.database import migrate, open_database, reading
-from tracker.explain import Section, explain_answer, readings, seen_by
-from tracker.questions import default_question
-from tracker.recompute import Sizer, answer
-from tracker.snapshot import ModelAnswer
-from tracker.stated import with_overrides
-from tracker.store import SweepReport, record_sweep
+from tracker.database.handle import migrate, open_database, reading
+from tracker.sweeps.store import SweepReport, record_sweep
 from tracker.world import World, load_world
 
 D = Decimal

@@ -17,8 +17,8 @@ from homes import run
 from small_world import T0, fx, offer, rate, sweep
 from sqlalchemy import Engine
 
-from tracker import bookstore
-from tracker.bookstore import export_book
+from tracker.book import bookstore
+from tracker.book.bookstore import export_book
 from tracker.exports import files
 from tracker.exports.files import FORMATS, ExportError, write_tables
 from tracker.exports.tables import book_tables, history_tables

@@ -20,18 +20,18 @@ from sqlalchemy.exc import SQLAlchemyError
 from upstream import Upstream
 from worlds import serve_market, write_user_config
 
-from tracker.ageing import aged, latest
-from tracker.clock import Watch, clock_fault, mend_future
-from tracker.database import open_database, reading, writing
-from tracker.faults import READS, Trouble, fault_kind, fault_line
-from tracker.listing import OFFERS
-from tracker.newest import reading_moment
-from tracker.patience import patiently
-from tracker.points import list_accepted
-from tracker.readiness import not_ready
-from tracker.recompute import Sizer
-from tracker.rows import identity, to_s
-from tracker.store import SWEEP, SweepReport, record_sweep
+from tracker.answers.ageing import aged, latest
+from tracker.answers.recompute import Sizer
+from tracker.book.listing import OFFERS
+from tracker.book.newest import reading_moment
+from tracker.book.points import list_accepted
+from tracker.database.faults import READS, Trouble, fault_kind, fault_line
+from tracker.database.handle import open_database, reading, writing
+from tracker.database.rows import identity, to_s
+from tracker.service.clock import Watch, clock_fault, mend_future
+from tracker.service.readiness import not_ready
+from tracker.sweeps.patience import patiently
+from tracker.sweeps.store import SWEEP, SweepReport, record_sweep
 from tracker.world import World
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from small_world import fx, rate, small_world, sweep
 from sqlalchemy import Engine
 
-from tracker.database import migrate, open_database, reading
+from tracker.database.handle import migrate, open_database, reading
+from tracker.database.rows import RateRow, to_s
 from tracker.finance.records import RecordError, Rental, Usage, read_rentals, read_usage
 from tracker.finance.render import HEADER, summary, write_csv
 from tracker.finance.report import Report, make_report, month_span
-from tracker.rows import RateRow, to_s
 from tracker.world import World
 
 NOW = datetime(2026, 12, 5, tzinfo=UTC)

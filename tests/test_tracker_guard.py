@@ -13,15 +13,15 @@ from guarded import db as db
 from guarded import watched as watched
 from sqlalchemy import Engine
 
-from tracker.bookfile import Dated
-from tracker.bookstore import export_book, import_dated
-from tracker.database import reading, writing
-from tracker.exchange import exchange_of
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import export_book, import_dated
+from tracker.book.exchange import exchange_of
+from tracker.database.handle import reading, writing
+from tracker.database.rows import to_s
 from tracker.guard.context import Guard
 from tracker.guard.counts import guard_counts
 from tracker.guard.decisions import NothingToDecide, accept, reject
 from tracker.guard.settings import GuardSettings
-from tracker.rows import to_s
 
 # --- a change -------------------------------------------------------------------------------------------------------------
 

@@ -13,9 +13,9 @@ from guarded import T0, Watched, offer, rate
 from sqlalchemy import Engine
 
 from scrapers.contract import ScrapeError
-from tracker.database import migrate, open_database
+from tracker.database.handle import migrate, open_database
 from tracker.guard.doubts import SweepRefused
-from tracker.store import SweepReport, record_sweep
+from tracker.sweeps.store import SweepReport, record_sweep
 
 LATER = T0 + timedelta(hours=1)
 

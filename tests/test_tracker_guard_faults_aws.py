@@ -17,9 +17,9 @@ from guarded import Watched, offer
 
 from scrapers import aws, aws_spot, skypilot
 from scrapers.contract import GpuQuote
+from tracker.database.rows import OfferRow
 from tracker.facts.catalogue import Catalogue
-from tracker.resolve import Refused, resolve_gpu
-from tracker.rows import OfferRow
+from tracker.sweeps.resolve import Refused, resolve_gpu
 
 AWS_HEADER = [
     "SKU",

@@ -17,9 +17,9 @@ from faults import watched as watched
 from scrapers import ovhcloud, scaleway, upcloud
 from scrapers.contract import Row
 from scrapers.exchange import retry_after_s
+from tracker.database.rows import OfferRow
 from tracker.facts.catalogue import Catalogue
-from tracker.resolve import Refused, resolve_gpu
-from tracker.rows import OfferRow
+from tracker.sweeps.resolve import Refused, resolve_gpu
 
 
 def scaleway_rows(**servers: dict[str, Any]) -> list[Row]:

@@ -20,7 +20,7 @@ from scrapers import gcp
 from scrapers.contract import GpuQuote
 from tracker.facts.catalogue import Catalogue
 from tracker.guard.bands import parts_fault
-from tracker.resolve import Refused, resolve_gpu
+from tracker.sweeps.resolve import Refused, resolve_gpu
 
 HOUR = {"usageUnit": "h", "baseUnit": "s", "baseUnitConversionFactor": 3600}
 GIB_HOUR = {"usageUnit": "GiBy.h", "baseUnit": "By.s", "baseUnitConversionFactor": 3600 * 2**30}

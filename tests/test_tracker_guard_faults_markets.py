@@ -21,7 +21,7 @@ from engine.offers import OfferPolicy
 from scrapers import coreweave, crusoe, gpuhunt, nebius, runpod, vast
 from scrapers.contract import GpuQuote
 from tracker.facts.catalogue import Catalogue
-from tracker.resolve import Refused, resolve_gpu
+from tracker.sweeps.resolve import Refused, resolve_gpu
 
 
 def runpod_type(**told: Any) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from faults import db as db
 from faults import watched as watched
 
 from scrapers.contract import GpuQuote
+from tracker.database.rows import OfferRow
 from tracker.facts.catalogue import Catalogue
-from tracker.resolve import resolve_gpu
-from tracker.rows import OfferRow
+from tracker.sweeps.resolve import resolve_gpu
 
 
 def hourly(catalogue: Catalogue, price: str, per: str, gpus: int = 8, **told: Any) -> Decimal:

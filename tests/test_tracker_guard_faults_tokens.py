@@ -23,12 +23,12 @@ from test_tracker_guard_sweeps import refused
 from scrapers import deepseek, genai_prices, litellm, models_dev, moonshot, openrouter, openrouter_endpoints
 from scrapers.contract import FxQuote, Row, TokenQuote
 from scrapers.text import price as printed_price
-from tracker.exchange import exchange_of
+from tracker.book.exchange import exchange_of
+from tracker.database.rows import RateRow
 from tracker.facts.catalogue import Catalogue
 from tracker.guard.bands import rate_fault
 from tracker.guard.settings import GuardSettings
-from tracker.resolve import Refused, resolve_tokens
-from tracker.rows import RateRow
+from tracker.sweeps.resolve import Refused, resolve_tokens
 
 D = Decimal
 OUTSIDE = "price outside the plausible band"

@@ -17,9 +17,9 @@ from test_tracker_guard_faults_markets import runpod_quotes, vast_offer, vast_qu
 from engine.offers import OfferPolicy
 from scrapers import aws, aws_spot, skypilot, upcloud
 from scrapers.contract import GpuQuote
+from tracker.database.rows import OfferRow
 from tracker.facts.catalogue import Catalogue
-from tracker.resolve import Refused, resolve_gpu
-from tracker.rows import OfferRow
+from tracker.sweeps.resolve import Refused, resolve_gpu
 
 D = Decimal
 GOOD = {"p5.48xlarge": D("55.04")}

@@ -11,9 +11,9 @@ from guarded import db as db
 from guarded import watched as watched
 from sqlalchemy import Engine
 
-from tracker.bookstore import Dated, import_dated
+from tracker.book.bookstore import Dated, import_dated
+from tracker.database.rows import OfferRow, to_s
 from tracker.guard.doubts import SweepRefused
-from tracker.rows import OfferRow, to_s
 
 NODE: dict[str, Any] = dict(provider="azure", gpu_count=8, region="eastus", gpu="nvidia-h100-sxm-80", sku="ND96isr")
 

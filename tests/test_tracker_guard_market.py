@@ -11,11 +11,11 @@ from guarded import Watched, offer
 from guarded import db as db
 from sqlalchemy import Engine
 
-from tracker.database import reading
+from tracker.database.handle import reading
+from tracker.database.rows import identity, scaled
+from tracker.database.tables import RENT_SCALE
 from tracker.guard.settings import MarketSettings
 from tracker.guard.statistics import Ask, Statistic, make_market, nearest_rank, statistics_of
-from tracker.rows import identity, scaled
-from tracker.tables import RENT_SCALE
 
 SETTINGS = MarketSettings()
 

@@ -16,16 +16,16 @@ import pytest
 
 from scrapers.contract import FxQuote, GpuQuote, LayoutChanged, Row, TokenQuote
 from scrapers.http import HostGate
-from tracker.book import read_book
-from tracker.collect import Collector, keep, read_rows
+from tracker.book.book import read_book
+from tracker.book.exchange import load_shipped
 from tracker.config import Source, SourceSettings, load_config
-from tracker.database import migrate, open_database, writing
+from tracker.database.handle import migrate, open_database, writing
+from tracker.database.rows import identity
 from tracker.errors import ConfigError
-from tracker.exchange import load_shipped
 from tracker.guard.settings import GuardSettings
 from tracker.paths import config_dir
-from tracker.rows import identity
-from tracker.store import SweepReport
+from tracker.sweeps.collect import Collector, keep, read_rows
+from tracker.sweeps.store import SweepReport
 from tracker.world import World, load_world
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)

@@ -10,11 +10,11 @@ from guarded import db as db
 from guarded import watched as watched
 from sqlalchemy import Engine
 
-from tracker.database import writing
+from tracker.database.handle import writing
+from tracker.database.rows import OfferRow, RateRow
 from tracker.guard.decisions import accept
 from tracker.guard.doubts import SweepRefused
-from tracker.rows import OfferRow, RateRow
-from tracker.store import SweepReport, record_sweep
+from tracker.sweeps.store import SweepReport, record_sweep
 
 TEN = [offer("3.60", sku=f"n{n}") for n in range(10)]
 

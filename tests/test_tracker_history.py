@@ -19,20 +19,20 @@ from homes import run
 from sqlalchemy import Engine, func, select, text
 
 from scrapers.contract import GpuQuote, Skipped, TokenQuote
-from tracker.book import read_book
-from tracker.bookfile import Dated
-from tracker.bookstore import export_book
-from tracker.database import migrate, open_database, reading, writing
+from tracker.book.book import read_book
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import export_book
+from tracker.book.exchange import exchange_of, load_shipped, shipped_quotes
+from tracker.database.handle import migrate, open_database, reading, writing
+from tracker.database.rows import OfferRow, RateRow, from_s
 from tracker.errors import BreakevenError, UnknownName
-from tracker.exchange import exchange_of, load_shipped, shipped_quotes
 from tracker.history import gcp, genai, litellm, portkey, quotes, recordings, scaleway
 from tracker.history.load import KINDS, HistoryReport, import_history, read_history
 from tracker.history.quotes import Shape
 from tracker.history.runs import Judge, Runs, to_runs
 from tracker.history.sightings import HistoryFileError, Sighting, exact_json, read_text
 from tracker.paths import config_dir
-from tracker.rows import OfferRow, RateRow, from_s
-from tracker.store import OFFER_POINT, RATE_POINT
+from tracker.sweeps.store import OFFER_POINT, RATE_POINT
 from tracker.world import World, load_world
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)

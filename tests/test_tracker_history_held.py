@@ -16,14 +16,14 @@ from databases import BOTH, new_book, opened
 from homes import Told, run
 from sqlalchemy import Engine, func, select
 
-from tracker.database import reading, writing
+from tracker.book.listing import OFFER_POINT
+from tracker.book.timeline import changes
+from tracker.database.handle import reading, writing
 from tracker.guard.decisions import accept, entries, reject
 from tracker.history.load import HistoryReport, import_history
-from tracker.listing import OFFER_POINT
 from tracker.paths import config_dir
 from tracker.rollup.read import least_days
 from tracker.rollup.run import roll_up
-from tracker.timeline import changes
 from tracker.world import World, load_world
 
 NOW = datetime(2025, 7, 1, tzinfo=UTC)

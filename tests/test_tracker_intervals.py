@@ -14,17 +14,17 @@ from sqlalchemy import Engine, text
 from engine.rates import Conditions
 from tracker.alerting.hours import is_quiet
 from tracker.alerting.rules import Delivery
-from tracker.asof import Moment
-from tracker.book import read_book
-from tracker.bookfile import Dated
-from tracker.bookstore import import_dated
-from tracker.database import reading
-from tracker.decided import decisions
+from tracker.answers.decided import decisions
+from tracker.book.asof import Moment
+from tracker.book.book import read_book
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import import_dated
+from tracker.book.listing import Absence, unseen_at
+from tracker.book.spans import by_day, within, without
+from tracker.book.timeline import changes, offers_at, steps
+from tracker.database.handle import reading
+from tracker.database.rows import TICK, from_s, to_s
 from tracker.finance.report import month_span
-from tracker.listing import Absence, unseen_at
-from tracker.rollup.spans import by_day, within, without
-from tracker.rows import TICK, from_s, to_s
-from tracker.timeline import changes, offers_at, steps
 from tracker.world import World
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

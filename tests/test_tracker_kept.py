@@ -15,11 +15,11 @@ import pytest
 
 from engine.ladders import market
 from tracker import kept as kept_module
+from tracker.answers.questions import tracked
+from tracker.answers.recompute import Sizer
 from tracker.facts.values import Facts
 from tracker.kept import Fits, Kept, digest_of
 from tracker.paths import config_dir
-from tracker.questions import tracked
-from tracker.recompute import Sizer
 from tracker.world import load_facts, load_world
 
 CONFIG = config_dir()

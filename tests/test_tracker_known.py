@@ -15,22 +15,22 @@ from small_world import T0, fx, offer, rate, small_world, sweep
 from sqlalchemy import Engine, func, select
 
 from scrapers.contract import FxQuote
-from tracker.asof import BACKDATED, Moment
-from tracker.book import Book, read_book, read_offers
-from tracker.bookfile import Dated
-from tracker.bookstore import export_book, import_dated
-from tracker.clock import mend_future
-from tracker.database import reading, writing
-from tracker.exchange import load_exchange, store_rates
+from tracker.answers.health import source_health
+from tracker.answers.price_history import price_history
+from tracker.answers.recompute import Sizer, recompute
+from tracker.book.asof import BACKDATED, Moment
+from tracker.book.book import Book, read_book, read_offers
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import export_book, import_dated
+from tracker.book.exchange import load_exchange, store_rates
+from tracker.book.timeline import changes
+from tracker.database.handle import reading, writing
+from tracker.database.rows import TICK, to_s
 from tracker.guard.context import Guard
 from tracker.guard.decisions import accept, entries
 from tracker.guard.settings import GuardSettings
-from tracker.health import source_health
-from tracker.price_history import price_history
-from tracker.recompute import Sizer, recompute
-from tracker.rows import TICK, to_s
-from tracker.store import SweepReport, record_sweep
-from tracker.timeline import changes
+from tracker.service.clock import mend_future
+from tracker.sweeps.store import SweepReport, record_sweep
 from tracker.world import World
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

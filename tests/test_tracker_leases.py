@@ -14,9 +14,9 @@ import pytest
 from databases import BOTH, new_book, opened
 from sqlalchemy import Engine, func, select, text, update
 
-from tracker.database import reading, writing
-from tracker.leases import LEASE, ClockWrong, Lease, LeaseLost, NotYet, Terms, claim, give_back, renew, settle, start_alone
-from tracker.store import SWEEP, SweepReport, record_sweep
+from tracker.database.handle import reading, writing
+from tracker.sweeps.leases import LEASE, ClockWrong, Lease, LeaseLost, NotYet, Terms, claim, give_back, renew, settle, start_alone
+from tracker.sweeps.store import SWEEP, SweepReport, record_sweep
 
 TERMS = Terms(interval_s=900, lease_s=60, max_age_s=3 * 3600)
 

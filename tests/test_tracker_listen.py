@@ -13,10 +13,10 @@ from databases import Postgres, new_book, opened
 from sqlalchemy import Engine, func, select
 from waiting import until
 
-from tracker.database import reading
-from tracker.leases import Lease, Terms, claim, settle
-from tracker.listen import Listener
-from tracker.store import SWEEP, SweepReport, record_sweep
+from tracker.database.handle import reading
+from tracker.database.listen import Listener
+from tracker.sweeps.leases import Lease, Terms, claim, settle
+from tracker.sweeps.store import SWEEP, SweepReport, record_sweep
 
 pytestmark = pytest.mark.real
 

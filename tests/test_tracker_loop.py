@@ -15,13 +15,13 @@ from upstream import Upstream
 from worlds import SIX, serve_market, serve_shared, write_user_config
 
 from scrapers.http import HostGate
-from tracker.book import Book, read_book
-from tracker.collect import Collector, collect_source
-from tracker.database import open_database, reading, writing
-from tracker.exchange import load_shipped
+from tracker.answers.recompute import Sizer, recompute
+from tracker.book.book import Book, read_book
+from tracker.book.exchange import load_shipped
+from tracker.database.handle import open_database, reading, writing
 from tracker.paths import config_dir
-from tracker.recompute import Sizer, recompute
-from tracker.store import SweepReport
+from tracker.sweeps.collect import Collector, collect_source
+from tracker.sweeps.store import SweepReport
 from tracker.world import load_world
 
 pytestmark = pytest.mark.loopback

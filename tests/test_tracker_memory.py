@@ -11,11 +11,11 @@ import pytest
 from commands import breakeven
 
 from tracker.cli import times
-from tracker.memory import THRESHOLD, collect_later
+from tracker.service.memory import THRESHOLD, collect_later
 
 CODE = """
 import sys, threading
-from tracker.memory import share_arenas
+from tracker.service.memory import share_arenas
 if sys.argv[1] == "shared":
     share_arenas()
 held, together, over = [], threading.Barrier(17), threading.Event()

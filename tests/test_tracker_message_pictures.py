@@ -31,8 +31,8 @@ from tracker.alerting.mail import mail
 from tracker.alerting.outbox import Outbox, outbox_of
 from tracker.alerting.picture import Picture
 from tracker.alerting.routes import Email
+from tracker.answers.recompute import recompute
 from tracker.pictures import drawing
-from tracker.recompute import recompute
 from tracker.web.front import make_front
 
 PUBLIC = '\n[web]\npublic_url = "https://prices.example"\n'

@@ -22,18 +22,18 @@ from upstream import Upstream
 from worlds import serve_market, serve_shared, write_user_config
 
 from scrapers.http import HostGate
-from tracker.book import read_book
-from tracker.collect import Collector, collect_source
-from tracker.database import reading
-from tracker.entry_values import offers_of, rates_of
-from tracker.health import source_health
+from tracker.answers.health import source_health
+from tracker.answers.recompute import Sizer, of_book, recompute
+from tracker.answers.snapshot import Snapshot
+from tracker.book.book import read_book
+from tracker.book.entry_values import offers_of, rates_of
+from tracker.database.handle import reading
 from tracker.metrics.exposition import Form, Renderer, assemble
 from tracker.metrics.families import families
 from tracker.metrics.table import COUNTERS, GAUGES, PREFIX, PROCESS_COUNTERS, PROCESS_GAUGES
-from tracker.opening import open_book
 from tracker.paths import config_dir
-from tracker.recompute import Sizer, of_book, recompute
-from tracker.snapshot import Snapshot
+from tracker.service.opening import open_book
+from tracker.sweeps.collect import Collector, collect_source
 from tracker.world import World, load_world
 
 ROOT = Path(__file__).resolve().parents[1]

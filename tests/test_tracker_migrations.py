@@ -13,8 +13,8 @@ from databases import Postgres
 from processes import breakeven
 from sqlalchemy import Engine, inspect, text
 
-from tracker.database import DatabaseProblem, alembic_config, migrate, open_database, reading, writing
-from tracker.leases import Lease, Terms, claim
+from tracker.database.handle import DatabaseProblem, alembic_config, migrate, open_database, reading, writing
+from tracker.sweeps.leases import Lease, Terms, claim
 
 
 def shape(db: Engine) -> dict[str, object]:
@@ -131,7 +131,7 @@ def test_data_of_the_second_schema_is_there_after_the_upgrade_and_after_the_way_
 def test_processes_that_start_together_migrate_once(postgres: Postgres) -> None:
     url = postgres.url(postgres.make())
     program = (
-        "import sys; from tracker.database import migrate, open_database; db = open_database(sys.argv[1]); db.connect().close();"
+        "import sys; from tracker.database.handle import migrate, open_database; db = open_database(sys.argv[1]); db.connect().close();"
         "print('ready', flush=True); sys.stdin.read(1); migrate(db)"
     )
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -16,20 +16,20 @@ from databases import new_book, opened
 from sqlalchemy import Engine, select, text
 from sqlalchemy.exc import IntegrityError
 
-from tracker.asof import Moment, rows_at
-from tracker.bookfile import Dated
-from tracker.bookstore import import_dated
-from tracker.clock import mend_future
-from tracker.database import open_database, reading, writing
-from tracker.latest import newest_first, with_latest
-from tracker.listing import OFFERS, RATES
+from tracker.book.asof import Moment, rows_at
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import import_dated
+from tracker.book.listing import OFFERS, RATES
+from tracker.database.handle import open_database, reading, writing
+from tracker.database.latest import newest_first, with_latest
+from tracker.database.months import bounds, drop_empty, is_month, make_ahead, make_all, months_of, months_there
+from tracker.database.rows import OfferRow, RateRow, scaled, to_s
+from tracker.database.tables import RATE_SCALE, RENT_SCALE
 from tracker.maintenance.dump import dump, load
 from tracker.maintenance.retention import take_away
 from tracker.maintenance.stats import book_size
-from tracker.months import bounds, drop_empty, is_month, make_ahead, make_all, months_of, months_there
-from tracker.rows import OfferRow, RateRow, scaled, to_s
-from tracker.store import SweepReport, record_sweep
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.service.clock import mend_future
+from tracker.sweeps.store import SweepReport, record_sweep
 
 MARCH = datetime(2025, 3, 1, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

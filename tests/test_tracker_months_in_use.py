@@ -11,13 +11,13 @@ import pytest
 from databases import new_book, opened
 from sqlalchemy import Engine, text
 
-from tracker import months
-from tracker.bookfile import Dated
-from tracker.bookstore import import_dated
-from tracker.database import reading, writing
-from tracker.months import drop_empty, lock, make_all, months_there
-from tracker.rows import OfferRow, to_s
-from tracker.store import SweepReport, record_sweep
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import import_dated
+from tracker.database import months
+from tracker.database.handle import reading, writing
+from tracker.database.months import drop_empty, lock, make_all, months_there
+from tracker.database.rows import OfferRow, to_s
+from tracker.sweeps.store import SweepReport, record_sweep
 
 MARCH, MAY = (datetime(2020, month, 5, tzinfo=UTC) for month in (3, 5))
 PATIENT_MS = 20_000  # longer than a test waits for another thread

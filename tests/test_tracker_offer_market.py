@@ -13,11 +13,11 @@ from small_world import T0
 
 from engine.ladders import Market, market
 from engine.offers import AVAILABILITIES, PRICE_KINDS, TIERS, TRUSTS, GpuOffer, OfferPolicy
-from tracker.entries import Entries, Listed, Reading
-from tracker.entry_values import listed_offer, offers_of
-from tracker.exchange import Exchange
-from tracker.offer_market import market_of
-from tracker.rows import to_s
+from tracker.book.entries import Entries, Listed, Reading
+from tracker.book.entry_values import listed_offer, offers_of
+from tracker.book.exchange import Exchange
+from tracker.book.offer_market import market_of
+from tracker.database.rows import to_s
 
 POLICIES = (
     OfferPolicy(),

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from books import B300, SPOT, book, listed
 
-from tracker.offer_search import KEPT, OfferSearch
+from tracker.book.offer_search import KEPT, OfferSearch
 
 CHEAP = replace(B300, sku="cheap", native_per_hour=Decimal(40), usd_per_hour=Decimal(40))
 PAIR = replace(B300, sku="pair", gpu_count=2, native_per_hour=Decimal(9), usd_per_hour=Decimal(9))  # $4.50 per GPU

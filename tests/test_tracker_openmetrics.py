@@ -17,13 +17,13 @@ from servers import Prometheus
 from small_world import T0, fill, fx, offer, rate, sweep
 from sqlalchemy import Engine
 
+from tracker.answers.recompute import Sizer, recompute
 from tracker.exports.openmetrics import write_openmetrics
 from tracker.exports.past import KNOWN_THEN, Steps
 from tracker.metrics.exposition import Renderer, assemble
 from tracker.metrics.families import families
 from tracker.metrics.table import COUNTERS, GAUGES, PREFIX
 from tracker.moments import NoSuchTime
-from tracker.recompute import Sizer, recompute
 from tracker.world import World
 
 HOUR = timedelta(hours=1)

@@ -23,10 +23,10 @@ from tracker.alerting.ledger import ALERT, DELIVERY
 from tracker.alerting.message import message_id
 from tracker.alerting.outbox import Outbox
 from tracker.alerting.state import STATE, load_states
-from tracker.database import reading, writing
-from tracker.leases import database_time
-from tracker.recompute import Sizer, recompute
-from tracker.snapshot import Snapshot
+from tracker.answers.recompute import Sizer, recompute
+from tracker.answers.snapshot import Snapshot
+from tracker.database.handle import reading, writing
+from tracker.sweeps.leases import database_time
 from tracker.world import World
 
 HOOK = "http://127.0.0.1:9/hook"

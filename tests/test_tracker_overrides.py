@@ -13,12 +13,12 @@ from small_world import T0, fx, offer, rate, small_world, sweep
 from sqlalchemy import Engine
 
 from engine.rates import TokenPrices
-from tracker.ageing import aged
-from tracker.book import Book, read_book
-from tracker.database import reading
+from tracker.answers.ageing import aged
+from tracker.answers.recompute import Sizer, recompute
+from tracker.book.book import Book, read_book
+from tracker.book.stated import STATED, with_overrides
+from tracker.database.handle import reading
 from tracker.paths import config_dir
-from tracker.recompute import Sizer, recompute
-from tracker.stated import STATED, with_overrides
 from tracker.world import World, load_world
 
 D = Decimal

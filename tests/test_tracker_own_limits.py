@@ -12,10 +12,10 @@ from upstream import Upstream
 
 from scrapers import aws
 from scrapers.http import HostGate
-from tracker.collect import Collector, collect_source
-from tracker.database import migrate, open_database, writing
-from tracker.exchange import load_shipped
+from tracker.book.exchange import load_shipped
+from tracker.database.handle import migrate, open_database, writing
 from tracker.paths import config_dir
+from tracker.sweeps.collect import Collector, collect_source
 from tracker.world import load_world
 
 pytestmark = pytest.mark.loopback

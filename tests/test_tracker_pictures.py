@@ -20,14 +20,14 @@ from watching import CHEAPER, SECOND, Watch, watch_with
 
 from tracker.alerting.ledger import ALERT, message_of
 from tracker.alerting.markets import gpu_prices
-from tracker.database import reading
-from tracker.decisions import keep_decisions
+from tracker.answers.decisions import keep_decisions
+from tracker.answers.recompute import recompute
+from tracker.database.handle import reading
 from tracker.pictures.chart import Chart, Line, Panel, Step, joined
 from tracker.pictures.drawing import PANEL, WIDTH, plain, png
 from tracker.pictures.lowest import lowest
 from tracker.pictures.subjects import READ, chart_of
 from tracker.pictures.ticks import day_ticks, price_range, price_text, price_ticks
-from tracker.recompute import recompute
 
 Make = Callable[..., Watch]
 DROP = '[rules.drop]\nkind = "price_drop"\ngpus = ["test-80"]\npercent = 10\nsweeps = 1\n'

@@ -20,7 +20,7 @@ from small_world import T0, fill, offer, sweep
 from sqlalchemy import Engine, create_engine, make_url
 from waiting import until
 
-from tracker.database import alembic_config, migrate, open_database
+from tracker.database.handle import alembic_config, migrate, open_database
 from tracker.maintenance import postgres_programs
 from tracker.maintenance.backup import BackupError
 from tracker.maintenance.dump import dump

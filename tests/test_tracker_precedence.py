@@ -7,9 +7,9 @@ from decimal import Decimal
 
 from engine.offers import GpuOffer, Tier
 from engine.rates import TokenPrices, TokenRate
-from tracker.book import Listed
-from tracker.entry_values import offers_of, rates_of
-from tracker.precedence import offer_disagreements, preferred_offers, rate_disagreements
+from tracker.book.book import Listed
+from tracker.book.entry_values import offers_of, rates_of
+from tracker.book.precedence import offer_disagreements, preferred_offers, rate_disagreements
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 

@@ -21,20 +21,20 @@ from questions import ALSO, LONG_OURS, LONG_TURNS, OURS, RATE, TURNS, asking_wor
 from small_world import T0, fill, small_world, sweep
 from sqlalchemy import Engine
 
-from tracker.ageing import latest
+from tracker.answers.ageing import latest
+from tracker.answers.decided import course, decisions
+from tracker.answers.decisions import keep_decisions
+from tracker.answers.questions import default_question, nearest_question, tracked
+from tracker.answers.recompute import Sizer, recompute
+from tracker.answers.snapshot import Snapshot
 from tracker.cli import session as sessions
-from tracker.database import reading
-from tracker.decided import course, decisions
-from tracker.decisions import keep_decisions
+from tracker.database.handle import reading
 from tracker.errors import ConfigError, UnknownName
 from tracker.exports.openmetrics import write_openmetrics
 from tracker.exports.past import Steps
 from tracker.metrics.families import families
 from tracker.paths import config_dir
-from tracker.questions import default_question, nearest_question, tracked
-from tracker.recompute import Sizer, recompute
 from tracker.rollup.run import MODEL, roll_up
-from tracker.snapshot import Snapshot
 from tracker.web.front import make_front
 from tracker.world import World, load_world
 

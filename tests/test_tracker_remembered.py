@@ -14,21 +14,21 @@ from databases import new_book, opened
 from guarded import SOURCES, T0, offer, rate
 from sqlalchemy import Engine, event, select
 
-from tracker import schema
-from tracker.clock import mend_future
-from tracker.database import reading, writing
-from tracker.exchange import exchange_of
+from tracker.book.exchange import exchange_of
+from tracker.book.listing import OFFERS, RATES, Row, load_listing
+from tracker.book.newest import newest_sweep
+from tracker.book.remembered import Remembered
+from tracker.book.standing import standing_of
+from tracker.database import schema
+from tracker.database.handle import reading, writing
+from tracker.database.rows import OfferRow, RateRow, identity, to_s
 from tracker.guard.context import Guard
 from tracker.guard.decisions import NothingToDecide, accept, entries, reject
 from tracker.guard.doubts import SweepRefused
 from tracker.guard.settings import GuardSettings
-from tracker.listing import OFFERS, RATES, Row, load_listing
 from tracker.maintenance.retention import take_away
-from tracker.newest import newest_sweep
-from tracker.remembered import Remembered
-from tracker.rows import OfferRow, RateRow, identity, to_s
-from tracker.standing import standing_of
-from tracker.store import SweepReport, record_sweep
+from tracker.service.clock import mend_future
+from tracker.sweeps.store import SweepReport, record_sweep
 
 TABLES = ("offer", "offer_point", "rate", "rate_point", "unseen", "reworded", "sweep", "quarantine", "statistic")
 NAMES = ("runpod", "openrouter", "lambda")

@@ -12,8 +12,8 @@ from guarded import db as db
 from guarded import watched as watched
 from sqlalchemy import Engine, event
 
-from tracker.rows import OfferRow, identities, identity
-from tracker.tables import Offer, OfferPoint, Rate, RatePoint, Sweep
+from tracker.database.rows import OfferRow, identities, identity
+from tracker.database.tables import Offer, OfferPoint, Rate, RatePoint, Sweep
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from upstream import Route, Upstream
 from worlds import runpod_answer, serve_market, write_user_config
 
 from scrapers import runpod
-from tracker.database import open_database
+from tracker.database.handle import open_database
 
 pytestmark = [pytest.mark.real, pytest.mark.loopback]
 REPLICAS = 3

@@ -14,12 +14,13 @@ from small_world import T0, small_world, sweep
 from sqlalchemy import Engine, text
 
 from scrapers.contract import GpuQuote, TokenQuote
-from tracker import resolve
-from tracker.bookstore import export_book, import_book
-from tracker.database import reading
-from tracker.resolve import MAX_NAME, Refused, clean, resolve_gpu, resolve_tokens
-from tracker.rows import OfferRow, RateRow
-from tracker.store import stored_pages, unmapped_names
+from tracker.book.bookstore import export_book, import_book
+from tracker.database.handle import reading
+from tracker.database.limits import MAX_NAME, clean
+from tracker.database.rows import OfferRow, RateRow
+from tracker.sweeps import resolve
+from tracker.sweeps.resolve import Refused, resolve_gpu, resolve_tokens
+from tracker.sweeps.store import stored_pages, unmapped_names
 from tracker.world import World
 
 GPU = GpuQuote(

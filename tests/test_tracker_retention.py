@@ -18,21 +18,21 @@ from hypothesis import strategies as st
 from small_world import offer, rate, small_world, sweep
 from sqlalchemy import Engine, func, select
 
-from tracker.ageing import latest
-from tracker.book import read_book
-from tracker.bookfile import Dated
-from tracker.bookstore import import_dated
+from tracker.answers.ageing import latest
+from tracker.answers.decided import course
+from tracker.answers.decisions import keep_decisions
+from tracker.answers.recompute import Sizer
+from tracker.book.book import read_book
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import import_dated
+from tracker.book.listing import OFFER_POINT, RATE_POINT, SWEEP, UNSEEN
+from tracker.book.timeline import changes
 from tracker.config import RetentionSettings
-from tracker.database import reading
-from tracker.decided import course
-from tracker.decisions import keep_decisions
-from tracker.listing import OFFER_POINT, RATE_POINT, SWEEP, UNSEEN
+from tracker.database.handle import reading
+from tracker.database.rows import to_s
 from tracker.maintenance.retention import horizons, prune, take_away
 from tracker.maintenance.stats import book_size, vacuum
-from tracker.recompute import Sizer
 from tracker.rollup.run import DAY, roll_up
-from tracker.rows import to_s
-from tracker.timeline import changes
 from tracker.world import World
 
 

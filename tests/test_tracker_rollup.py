@@ -19,18 +19,18 @@ from small_world import offer, small_world, sweep
 from sqlalchemy import Engine, select, update
 
 from scrapers.contract import FxQuote
-from tracker.ageing import latest
-from tracker.bookfile import Dated
-from tracker.bookstore import import_dated
-from tracker.database import reading, writing
-from tracker.decisions import keep_decisions
-from tracker.exchange import store_rates
-from tracker.recompute import Sizer
+from tracker.answers.ageing import latest
+from tracker.answers.decisions import keep_decisions
+from tracker.answers.recompute import Sizer
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import import_dated
+from tracker.book.exchange import store_rates
+from tracker.book.spans import lower_median, merged, within, without
+from tracker.database.handle import reading, writing
+from tracker.database.rows import OfferRow, to_s
 from tracker.rollup.offers import counts, per_gpu
 from tracker.rollup.read import cheapest_days, gpu_days, least_days
 from tracker.rollup.run import DAY, MODEL, roll_up
-from tracker.rollup.spans import lower_median, merged, within, without
-from tracker.rows import OfferRow, to_s
 from tracker.world import World
 
 

@@ -12,7 +12,7 @@ from small_world import T0, fx, offer, sweep
 from sqlalchemy import Engine
 
 from tracker.config import Source, SourceSettings
-from tracker.database import reading
+from tracker.database.handle import reading
 from tracker.rollup.read import cheapest_days, gpu_days, least_days
 from tracker.rollup.run import roll_up
 

@@ -20,16 +20,16 @@ from small_world import offer, sweep
 from sqlalchemy import Engine, delete, select, text, update
 
 from scrapers.contract import FxQuote
-from tracker.bookfile import Dated
-from tracker.bookstore import import_dated
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import import_dated
+from tracker.book.exchange import store_rates
 from tracker.config import Source, SourceSettings
-from tracker.database import reading, writing
-from tracker.exchange import store_rates
+from tracker.database.handle import reading, writing
+from tracker.database.rows import to_s
 from tracker.maintenance.retention import take_away
 from tracker.rollup.market import ALL, DAY, GROUP, LEAST, MARKET, STATE, refresh
 from tracker.rollup.read import cheapest_days, gpu_days, least_days, market_days
 from tracker.rollup.run import roll_up
-from tracker.rows import to_s
 
 SOURCES = {
     name: Source(id=name, settings=SourceSettings(kind="rent", base_url="https://x", interval_minutes=60, max_age_hours=3))

@@ -32,7 +32,7 @@ from tracker.alerting.mail import MailSender, mail_sender
 from tracker.alerting.outbox import Outbox
 from tracker.alerting.routes import Channels, Email
 from tracker.alerting.trial import trial_message
-from tracker.database import reading, writing
+from tracker.database.handle import reading, writing
 from tracker.errors import BreakevenError, ConfigError
 
 PASSWORD = "pa55word-of-the-mail"

@@ -15,15 +15,15 @@ from small_world import fx
 from sqlalchemy import Engine
 from test_tracker_remembered import Market, drawn
 
-from tracker import running
-from tracker.book import Book, read_book
-from tracker.bookfile import Dated
-from tracker.bookstore import import_dated
-from tracker.database import reading
-from tracker.remembered import Remembered
-from tracker.rows import to_s
-from tracker.running import RunningBook
-from tracker.store import SweepReport, record_sweep
+from tracker.book import running
+from tracker.book.book import Book, read_book
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import import_dated
+from tracker.book.remembered import Remembered
+from tracker.book.running import RunningBook
+from tracker.database.handle import reading
+from tracker.database.rows import to_s
+from tracker.sweeps.store import SweepReport, record_sweep
 
 STEPS = 60
 HOUR = timedelta(hours=1)

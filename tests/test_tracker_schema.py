@@ -1,4 +1,4 @@
-"""``tracker.schema`` names the columns that ``tracker.tables`` declares, and nothing that reads or writes builds a model."""
+"""``tracker.database.schema`` names the columns that ``tables`` declares, and nothing that reads or writes builds a model."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from sqlalchemy import Table, create_engine, insert, select
 from sqlmodel import SQLModel
 from sqlmodel.sql.sqltypes import AutoString, UTCDateTime
 
-from tracker import derived_tables as derived_tables  # registers the tables, as the next line does
-from tracker import tables as tables
-from tracker.column_types import Moment
-from tracker.schema import COLUMNS, KINDS, TABLES
+from tracker.database import derived_tables as derived_tables  # registers the tables, as the next line does
+from tracker.database import tables as tables
+from tracker.database.column_types import Moment
+from tracker.database.schema import COLUMNS, KINDS, TABLES
 
 # What makes or compares whole schemas reads the models; whatever else does would mix two tables of one name in a query.
 OF_MODELS = {
-    *("tables.py", "derived_tables.py", "alerting/rehearsal.py"),
+    *("database/tables.py", "database/derived_tables.py", "alerting/rehearsal.py"),
     *("maintenance/dump.py", "maintenance/stats.py", "maintenance/postgres_backup.py"),
 }
 KIND = {kind: name for name, kind in KINDS.items()} | {AutoString: "str", UTCDateTime: "moment"}
 
 
 def told(table: Table) -> str:
-    """The columns of a table as ``tracker.schema`` writes them."""
+    """The columns of a table as ``tracker.database.schema`` writes them."""
     columns = []
     for column in table.columns:
         mark = "" if not column.primary_key else "+" if column is table.autoincrement_column else "*"

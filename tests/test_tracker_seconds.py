@@ -10,8 +10,8 @@ from alembic import command
 from databases import Postgres
 from sqlalchemy import Engine, text
 
-from tracker.database import alembic_config, migrate, open_database, reading, writing
-from tracker.rows import OfferRow, identity
+from tracker.database.handle import alembic_config, migrate, open_database, reading, writing
+from tracker.database.rows import OfferRow, identity
 
 RELEASED = [f"{number:04}" for number in range(1, 13)]  # every schema that kept milliseconds
 T = 1_796_083_200  # 2026-12-01: date -u -d 2026-12-01 +%s

@@ -12,13 +12,13 @@ from databases import BOTH, new_book, opened
 from sqlalchemy import Engine, func, select, text
 
 from scrapers.contract import FxQuote
-from tracker.book import read_book
+from tracker.answers.health import source_health
+from tracker.book.book import read_book
 from tracker.config import Source, SourceSettings
-from tracker.database import DatabaseProblem, migrate, only_daemon, open_database, reading, writing
-from tracker.health import source_health
-from tracker.rows import OfferRow, RateRow, from_s, scaled, to_s, unscaled
-from tracker.store import OFFER, OFFER_POINT, RATE_POINT, SWEEP, SweepReport, last_input_hash, record_sweep
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.database.handle import DatabaseProblem, migrate, only_daemon, open_database, reading, writing
+from tracker.database.rows import OfferRow, RateRow, from_s, scaled, to_s, unscaled
+from tracker.database.tables import RATE_SCALE, RENT_SCALE
+from tracker.sweeps.store import OFFER, OFFER_POINT, RATE_POINT, SWEEP, SweepReport, last_input_hash, record_sweep
 
 T0 = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 SOURCES = {"runpod": Source(id="runpod", settings=SourceSettings(kind="rent", base_url="https://x", interval_minutes=15, max_age_hours=3))}

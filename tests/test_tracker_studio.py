@@ -26,7 +26,7 @@ from watching import CHEAPER, watch_with
 from tracker.pictures.chart import Chart, Line, Panel, Step
 from tracker.pictures.drawing import png
 from tracker.pictures.studio import INHERITED, ROOT, NotDrawn, Studio
-from tracker.serving import Serving, listen
+from tracker.service.serving import Serving, listen
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 TRACK = '[track]\nmodels = ["large-60b"]\nworkload = "turns"\n\n[fetch]\nuser_agent = "breakeven-tests"\n'

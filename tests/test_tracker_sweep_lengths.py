@@ -8,8 +8,8 @@ import pytest
 from alembic import command
 from sqlalchemy import Engine, text
 
-from tracker.database import alembic_config, migrate, reading, writing
-from tracker.store import SweepReport, record_sweep
+from tracker.database.handle import alembic_config, migrate, reading, writing
+from tracker.sweeps.store import SweepReport, record_sweep
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MOST_MS = 2**31 - 1  # what four bytes hold

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from tracker.book import read_book
-from tracker.bookfile import Dated
-from tracker.bookstore import import_dated
+from tracker.book.book import read_book
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import import_dated
+from tracker.book.timeline import Change, RangeError, changes, gpu_prices, steps
 from tracker.config import Source, SourceSettings
-from tracker.database import migrate, open_database, reading
-from tracker.rows import OfferRow, RateRow, scaled
-from tracker.store import SweepReport, record_sweep
-from tracker.tables import RATE_SCALE, RENT_SCALE
-from tracker.timeline import Change, RangeError, changes, gpu_prices, steps
+from tracker.database.handle import migrate, open_database, reading
+from tracker.database.rows import OfferRow, RateRow, scaled
+from tracker.database.tables import RATE_SCALE, RENT_SCALE
+from tracker.sweeps.store import SweepReport, record_sweep
 
 T0 = datetime(2026, 11, 1, tzinfo=UTC)
 SOURCES = {"runpod": Source(id="runpod", settings=SourceSettings(kind="rent", base_url="https://x", interval_minutes=15, max_age_hours=6))}

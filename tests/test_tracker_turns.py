@@ -18,16 +18,16 @@ from worlds import serve_market, write_user_config
 
 from scrapers import runpod
 from scrapers.http import HostGate
-from tracker.collect import Collector
+from tracker.book.exchange import load_shipped
 from tracker.config import Source
-from tracker.daemon import Daemon
-from tracker.database import reading, writing
-from tracker.exchange import load_shipped
-from tracker.faults import Trouble
-from tracker.leases import LEASE, Lease, NotYet
+from tracker.database.faults import Trouble
+from tracker.database.handle import reading, writing
 from tracker.paths import config_dir
-from tracker.store import SWEEP
-from tracker.turns import Turns, sweep_in_turn
+from tracker.service.daemon import Daemon
+from tracker.sweeps.collect import Collector
+from tracker.sweeps.leases import LEASE, Lease, NotYet
+from tracker.sweeps.store import SWEEP
+from tracker.sweeps.turns import Turns, sweep_in_turn
 from tracker.world import World, load_world
 
 pytestmark = pytest.mark.loopback

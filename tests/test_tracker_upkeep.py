@@ -15,10 +15,10 @@ from histories import hour
 from small_world import offer, small_world, sweep
 from sqlalchemy import Engine, func, select
 
+from tracker.book.listing import SWEEP
 from tracker.config import RetentionSettings
-from tracker.database import reading
-from tracker.faults import Trouble
-from tracker.listing import SWEEP
+from tracker.database.faults import Trouble
+from tracker.database.handle import reading
 from tracker.maintenance.upkeep import schedule_upkeep
 from tracker.rollup.run import DAY
 from tracker.world import World

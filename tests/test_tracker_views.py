@@ -14,16 +14,16 @@ from databases import BOTH, Postgres, new_book, opened
 from sqlalchemy import Engine, text
 
 from scrapers.contract import FxQuote
-from tracker.book import read_book
-from tracker.bookfile import Dated
-from tracker.bookstore import import_dated
+from tracker.book.book import read_book
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import import_dated
+from tracker.book.exchange import store_rates
 from tracker.config import Source, SourceSettings
-from tracker.database import reading, writing
-from tracker.exchange import store_rates
-from tracker.leases import Terms, claim
-from tracker.rows import OfferRow, scaled, to_s
-from tracker.store import SweepReport, record_sweep
-from tracker.tables import RENT_SCALE
+from tracker.database.handle import reading, writing
+from tracker.database.rows import OfferRow, scaled, to_s
+from tracker.database.tables import RENT_SCALE
+from tracker.sweeps.leases import Terms, claim
+from tracker.sweeps.store import SweepReport, record_sweep
 
 ROOT = Path(__file__).parents[1]
 NOW = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=1)  # the views know the real time only

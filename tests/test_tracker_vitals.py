@@ -18,11 +18,11 @@ from sqlalchemy import Engine, insert
 from sqlalchemy.exc import OperationalError
 
 from tracker.alerting.ledger import ALERT, DELIVERY
-from tracker.database import writing
-from tracker.faults import Trouble
+from tracker.answers.recompute import Sizer, recompute
+from tracker.answers.snapshot import Vitals
+from tracker.database.faults import Trouble
+from tracker.database.handle import writing
 from tracker.metrics.vitals import Watcher
-from tracker.recompute import Sizer, recompute
-from tracker.snapshot import Vitals
 from tracker.world import World
 
 

@@ -23,10 +23,10 @@ from sqlalchemy import Engine, text
 from upstream import Upstream
 from worlds import serve_market, write_user_config
 
-from tracker.database import writing
+from tracker.answers.recompute import Sizer, recompute
+from tracker.database.handle import writing
 from tracker.metrics.families import families
 from tracker.present import age
-from tracker.recompute import Sizer, recompute
 from tracker.web import scrape
 from tracker.web.front import make_front
 from tracker.world import World

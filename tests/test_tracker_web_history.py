@@ -10,9 +10,9 @@ from asgi import Served, body, get
 from small_world import T0, fill, fx, offer, sweep
 from sqlalchemy import Engine
 
-from tracker.ageing import latest
-from tracker.decisions import keep_decisions
-from tracker.recompute import Sizer, recompute
+from tracker.answers.ageing import latest
+from tracker.answers.decisions import keep_decisions
+from tracker.answers.recompute import Sizer, recompute
 from tracker.rollup.run import roll_up
 from tracker.web.front import make_front
 from tracker.web.past import AT_ONCE

@@ -17,11 +17,11 @@ from small_world import T0, fill, offer, rate, sweep
 from sqlalchemy import Engine
 
 from tracker.alerting.ledger import ALERT
-from tracker.bookfile import Dated
-from tracker.bookstore import import_dated
-from tracker.recompute import Sizer, recompute
-from tracker.rows import to_s
-from tracker.snapshot import Snapshot
+from tracker.answers.recompute import Sizer, recompute
+from tracker.answers.snapshot import Snapshot
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import import_dated
+from tracker.database.rows import to_s
 from tracker.web.front import make_front
 from tracker.web.past import AT_ONCE, KEPT, WAITING, Budget, Past
 from tracker.web.scrape import App

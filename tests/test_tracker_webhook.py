@@ -29,7 +29,7 @@ from tracker.alerting.outbox import MAX_ATTEMPTS, Outbox
 from tracker.alerting.routes import secret
 from tracker.alerting.senders import make_sender
 from tracker.alerting.webhook import signature, signing_keys
-from tracker.database import writing
+from tracker.database.handle import writing
 from tracker.errors import ConfigError
 
 URL_VARIABLE = "BREAKEVEN_WEBHOOK_URL"

@@ -18,9 +18,9 @@ from tracker.alerting.ledger import ALERT, DELIVERY
 from tracker.alerting.message import Alarm
 from tracker.alerting.outbox import Outbox
 from tracker.alerting.state import load_states
-from tracker.database import reading
-from tracker.recompute import Sizer, recompute
-from tracker.rows import OfferRow, RateRow
+from tracker.answers.recompute import Sizer, recompute
+from tracker.database.handle import reading
+from tracker.database.rows import OfferRow, RateRow
 from tracker.world import World
 
 TRACK_ONE = '[track]\nmodels = ["large-60b"]\nworkload = "turns"\n\n[fetch]\nuser_agent = "breakeven-tests"\n'

@@ -278,3 +278,12 @@ def secrets_of(source: Source) -> dict[str, str]:
     """The source's key from the environment, under ``key``; empty when none is configured or set."""
     value = os.environ.get(source.settings.key_env, "") if source.settings.key_env else ""
     return {"key": value} if value else {}
+
+
+def off_reason(source: Source) -> str:
+    """Why a source is not collected; empty when it is."""
+    if not source.settings.enabled:
+        return "switched off in sources.toml"
+    if source.settings.key_env and not secrets_of(source):
+        return f"no key: set {source.settings.key_env} in the environment"
+    return ""

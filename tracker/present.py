@@ -10,7 +10,7 @@ from decimal import Decimal
 from engine.candidates import Setup
 from engine.exact import cents
 from engine.verdicts import billions
-from tracker.snapshot import ModelAnswer, SourceHealth
+from tracker.answers.snapshot import ModelAnswer, SourceHealth
 
 NONE = "-"
 VERDICTS = {"api": "API", "self_host": "self-host", "unknown": "unknown"}

@@ -11,16 +11,16 @@ from engine.policies import POLICIES, FitPolicy
 from engine.throughput import ThroughputPoint
 from engine.workloads import Workload
 from tracker.alerting.rules import AlertConfig, Asked, Rule, load_alerts
-from tracker.also import check_also
-from tracker.book import IMPORTED
+from tracker.answers.also import check_also
+from tracker.book.book import IMPORTED
+from tracker.book.overrides import Overrides, load_overrides
 from tracker.budgets.settings import file_of
 from tracker.config import Config, Settings, Source, TrackSettings, load_config
 from tracker.errors import ConfigError, UnknownName, did_you_mean
 from tracker.facts.values import Catalogue, Facts
 from tracker.facts.workloads import Provider, find_workload, load_providers, load_workloads
 from tracker.finance.records import RecordError, read_rentals
-from tracker.overrides import Overrides, load_overrides
-from tracker.scrapers import check_module, scraper_module
+from tracker.sweeps.scrapers import check_module, scraper_module
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

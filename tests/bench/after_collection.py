@@ -29,17 +29,17 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "bench")]
 from sqlalchemy import Engine  # noqa: E402  the path is set above
 from stream import Stream, stream  # noqa: E402
 
+from tracker.book.exchange import exchange_of  # noqa: E402
 from tracker.config import Source, SourceSettings  # noqa: E402
-from tracker.daemon import Daemon  # noqa: E402
-from tracker.database import migrate, open_database  # noqa: E402
-from tracker.exchange import exchange_of  # noqa: E402
+from tracker.database.handle import migrate, open_database  # noqa: E402
 from tracker.guard.context import Guard  # noqa: E402
 from tracker.guard.settings import GuardSettings  # noqa: E402
-from tracker.memory import collect_rarely  # noqa: E402
 from tracker.metrics.exposition import Renderer, assemble, compressed  # noqa: E402
 from tracker.metrics.families import families  # noqa: E402
 from tracker.paths import config_dir  # noqa: E402
-from tracker.store import SweepReport, record_sweep  # noqa: E402
+from tracker.service.daemon import Daemon  # noqa: E402
+from tracker.service.memory import collect_rarely  # noqa: E402
+from tracker.sweeps.store import SweepReport, record_sweep  # noqa: E402
 from tracker.world import World, load_world  # noqa: E402
 
 GOAL = 6

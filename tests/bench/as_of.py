@@ -25,15 +25,15 @@ from storage import Writer  # noqa: E402  the path is set above
 from stream import stream  # noqa: E402
 
 from engine.offers import GpuOffer  # noqa: E402
-from tracker.asof import Moment  # noqa: E402
-from tracker.book import read_offers  # noqa: E402
+from tracker.book.asof import Moment  # noqa: E402
+from tracker.book.book import read_offers  # noqa: E402
+from tracker.book.entries import Entries  # noqa: E402
+from tracker.book.exchange import load_exchange  # noqa: E402
 from tracker.config import Source, SourceSettings  # noqa: E402
-from tracker.database import migrate, open_database, reading  # noqa: E402
-from tracker.entries import Entries  # noqa: E402
-from tracker.exchange import load_exchange  # noqa: E402
-from tracker.memory import collect_rarely  # noqa: E402
-from tracker.rows import OfferRow, to_s  # noqa: E402
-from tracker.store import record_sweep  # noqa: E402
+from tracker.database.handle import migrate, open_database, reading  # noqa: E402
+from tracker.database.rows import OfferRow, to_s  # noqa: E402
+from tracker.service.memory import collect_rarely  # noqa: E402
+from tracker.sweeps.store import record_sweep  # noqa: E402
 
 GOAL = 1.3
 BARE = f"""

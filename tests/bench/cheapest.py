@@ -27,12 +27,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "bench")]
 from stream import START, stream  # noqa: E402  the path is set above
 
 from engine.offers import GpuOffer  # noqa: E402
-from tracker.book import Book, Listed  # noqa: E402
-from tracker.entry_values import NO_RATES, offers_of  # noqa: E402
-from tracker.exchange import Exchange  # noqa: E402
-from tracker.memory import collect_rarely  # noqa: E402
-from tracker.offer_search import OfferSearch  # noqa: E402
-from tracker.rows import OfferRow  # noqa: E402
+from tracker.book.book import Book, Listed  # noqa: E402
+from tracker.book.entry_values import NO_RATES, offers_of  # noqa: E402
+from tracker.book.exchange import Exchange  # noqa: E402
+from tracker.book.offer_search import OfferSearch  # noqa: E402
+from tracker.database.rows import OfferRow  # noqa: E402
+from tracker.service.memory import collect_rarely  # noqa: E402
 
 GOAL = 25
 PEER = ROOT / "build" / "gpuhunt"

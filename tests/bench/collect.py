@@ -35,10 +35,10 @@ from upstream import Upstream  # noqa: E402
 
 from scrapers import azure, azure_tokens, digitalocean, gcp, linode, openrouter, primeintellect, scaleway, vultr  # noqa: E402
 from scrapers.http import HostGate  # noqa: E402
-from tracker.collect import Collector, collect_source, longest_first  # noqa: E402
-from tracker.opening import open_book  # noqa: E402
 from tracker.paths import config_dir  # noqa: E402
-from tracker.turns import WORKERS  # noqa: E402
+from tracker.service.opening import open_book  # noqa: E402
+from tracker.sweeps.collect import Collector, collect_source, longest_first  # noqa: E402
+from tracker.sweeps.turns import WORKERS  # noqa: E402
 from tracker.world import World, load_world  # noqa: E402
 
 LATENCY_S = 0.3

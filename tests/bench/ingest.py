@@ -25,12 +25,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "bench")]
 from sqlalchemy import Engine, event  # noqa: E402  the path is set above
 from stream import Stream, stream  # noqa: E402
 
-from tracker.database import migrate, open_database  # noqa: E402
-from tracker.memory import collect_rarely  # noqa: E402
-from tracker.remembered import Remembered  # noqa: E402
-from tracker.rows import OfferRow, RateRow, columns, identity, to_s, values  # noqa: E402
-from tracker.store import SweepReport, record_sweep  # noqa: E402
-from tracker.tables import Offer, OfferPoint, Rate, RatePoint, Sweep  # noqa: E402
+from tracker.book.remembered import Remembered  # noqa: E402
+from tracker.database.handle import migrate, open_database  # noqa: E402
+from tracker.database.rows import OfferRow, RateRow, columns, identity, to_s, values  # noqa: E402
+from tracker.database.tables import Offer, OfferPoint, Rate, RatePoint, Sweep  # noqa: E402
+from tracker.service.memory import collect_rarely  # noqa: E402
+from tracker.sweeps.store import SweepReport, record_sweep  # noqa: E402
 
 GOALS = {"unchanged": 1.5, "changed": 3.0, "first load": 2.5}
 TABLES = (Offer, OfferPoint, Rate, RatePoint, Sweep)

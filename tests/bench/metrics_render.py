@@ -33,16 +33,16 @@ from prometheus_client import CollectorRegistry, generate_latest, start_http_ser
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric  # noqa: E402
 
 from engine.rates import TOKEN_KINDS, TokenPrices, TokenRate  # noqa: E402
-from tracker.book import Book, Listed  # noqa: E402
-from tracker.database import open_database  # noqa: E402
-from tracker.entry_values import NO_OFFERS, rates_of  # noqa: E402
-from tracker.exchange import Exchange  # noqa: E402
-from tracker.faults import Trouble  # noqa: E402
+from tracker.answers.snapshot import Snapshot  # noqa: E402
+from tracker.book.book import Book, Listed  # noqa: E402
+from tracker.book.entry_values import NO_OFFERS, rates_of  # noqa: E402
+from tracker.book.exchange import Exchange  # noqa: E402
+from tracker.database.faults import Trouble  # noqa: E402
+from tracker.database.handle import open_database  # noqa: E402
 from tracker.metrics.exposition import Renderer, assemble  # noqa: E402
 from tracker.metrics.families import families  # noqa: E402
 from tracker.paths import config_dir  # noqa: E402
-from tracker.serving import listen  # noqa: E402
-from tracker.snapshot import Snapshot  # noqa: E402
+from tracker.service.serving import listen  # noqa: E402
 from tracker.web.front import make_front  # noqa: E402
 from tracker.world import load_world  # noqa: E402
 

@@ -29,13 +29,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "bench")]
 from storage import Writer  # noqa: E402  the path is set above
 from stream import START, Stream, stream  # noqa: E402
 
+from tracker.book.exchange import load_shipped  # noqa: E402
 from tracker.config import Source, SourceSettings  # noqa: E402
-from tracker.database import migrate, open_database, reading, writing  # noqa: E402
-from tracker.exchange import load_shipped  # noqa: E402
-from tracker.memory import collect_rarely  # noqa: E402
+from tracker.database.handle import migrate, open_database, reading, writing  # noqa: E402
 from tracker.rollup.read import least_days  # noqa: E402
 from tracker.rollup.run import roll_up  # noqa: E402
-from tracker.store import record_sweep  # noqa: E402
+from tracker.service.memory import collect_rarely  # noqa: E402
+from tracker.sweeps.store import record_sweep  # noqa: E402
 
 GOAL = 30
 GPU, COUNT, TIER = "gpu-20", 8, "on_demand"

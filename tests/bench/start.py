@@ -31,7 +31,7 @@ import sys
 import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse
-from tracker.database import migrate, open_database
+from tracker.database.handle import migrate, open_database
 migrate(open_database(f"sqlite:///{sys.argv[2]}"))
 app = FastAPI()
 

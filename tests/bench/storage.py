@@ -26,12 +26,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "bench")]
 from sqlalchemy import Connection, Engine, func, select  # noqa: E402  the path is set above
 from stream import START, Stream, stream  # noqa: E402
 
-from tracker.asof import Moment, rows_at  # noqa: E402
-from tracker.database import migrate, open_database, reading, writing  # noqa: E402
-from tracker.listing import OFFERS, RATES, SWEEP, Kind  # noqa: E402
-from tracker.points import GONE, insert_rows, point_names  # noqa: E402
-from tracker.rows import OfferRow, RateRow, identities, to_s, values  # noqa: E402
-from tracker.store import record_sweep  # noqa: E402
+from tracker.book.asof import Moment, rows_at  # noqa: E402
+from tracker.book.listing import OFFERS, RATES, SWEEP, Kind  # noqa: E402
+from tracker.book.points import GONE, insert_rows, point_names  # noqa: E402
+from tracker.database.handle import migrate, open_database, reading, writing  # noqa: E402
+from tracker.database.rows import OfferRow, RateRow, identities, to_s, values  # noqa: E402
+from tracker.sweeps.store import record_sweep  # noqa: E402
 
 HOURS_PER_YEAR = 8_760
 BYTES_A_CHANGE, MB_A_YEAR, POSTGRES_MB_A_YEAR = 20, 300, 1_200

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from tracker.database.rows import OfferRow, RateRow, scaled
+from tracker.database.tables import RATE_SCALE, RENT_SCALE
 from tracker.guard.conflicts import without_conflicts
-from tracker.rows import OfferRow, RateRow, scaled
-from tracker.store import SweepReport
-from tracker.tables import RATE_SCALE, RENT_SCALE
+from tracker.sweeps.store import SweepReport
 
 START = datetime(2025, 11, 1, tzinfo=UTC)
 CHANGES_AN_HOUR = 0.059

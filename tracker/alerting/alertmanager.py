@@ -19,8 +19,8 @@ from tracker.alerting.ledger import ALERT, DELIVERY, TEST, message_of
 from tracker.alerting.picture import Picture
 from tracker.alerting.routes import AlertmanagerRoute, secret
 from tracker.alerting.webhook import post
-from tracker.leases import SKEW
 from tracker.plain import plain
+from tracker.sweeps.leases import SKEW
 
 PATH = "/api/v2/alerts"
 RENEWED = timedelta(minutes=5)  # an active alert is pushed at least every half minute; a restart may take longer

@@ -14,7 +14,7 @@ from tracker.alerting.message import Alarm
 from tracker.alerting.observe import terms_of
 from tracker.alerting.rehearsal import Rehearsal, Sent
 from tracker.alerting.rules import Rule
-from tracker.snapshot import Snapshot
+from tracker.answers.snapshot import Snapshot
 from tracker.world import World
 
 LATER = timedelta(hours=6)  # an alert should still be true by then, and what lasts so long should have been told

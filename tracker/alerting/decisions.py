@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
 from tracker.alerting.ledger import ALERT, DELIVERY, FAILED, SILENCE, STORED
+from tracker.answers.snapshot import ActiveAlert
 from tracker.errors import UnknownName
-from tracker.snapshot import ActiveAlert
 
 
 def active(connection: Connection, at: datetime | None = None) -> Sequence[RowMapping]:

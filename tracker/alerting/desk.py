@@ -11,9 +11,9 @@ from sqlalchemy import Engine
 from tracker.alerting.look import look
 from tracker.alerting.message import Alarm
 from tracker.alerting.outbox import Outbox
-from tracker.database import writing
-from tracker.postgres import serialize
-from tracker.snapshot import Snapshot
+from tracker.answers.snapshot import Snapshot
+from tracker.database.handle import writing
+from tracker.database.postgres import serialize
 from tracker.world import World
 
 log = logging.getLogger("breakeven.alerts")

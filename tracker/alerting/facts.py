@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.candidates import Setup
-from tracker.snapshot import ModelAnswer
+from tracker.answers.snapshot import ModelAnswer
 
 
 def setup_facts(answer: ModelAnswer, setup: Setup) -> dict[str, Any]:

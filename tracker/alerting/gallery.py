@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, RowMapping, select
 from tracker.alerting.bounded import Bounded
 from tracker.alerting.ledger import ALERT, message_of
 from tracker.alerting.picture import Picture
-from tracker.database import reading
+from tracker.database.handle import reading
 from tracker.pictures.chart import Chart
 from tracker.pictures.drawing import can_draw, png
 from tracker.pictures.subjects import chart_of

@@ -10,8 +10,8 @@ from tracker.alerting.judge import Ruling, Seen, State, Terms, is_old, judge
 from tracker.alerting.observe import observe, terms_of
 from tracker.alerting.rules import Asked, Rule
 from tracker.alerting.view import View, answers_of, subject_of
+from tracker.answers.questions import tracked
 from tracker.plain import plain
-from tracker.questions import tracked
 from tracker.world import World
 
 OFF = "off"  # the basis of a source or question that is not looked at

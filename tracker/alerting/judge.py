@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from engine.units import usd_per_month
-from tracker.rows import to_s
+from tracker.database.rows import to_s
 
 Prices = Mapping[str, Decimal]
 AHEAD = timedelta(hours=1)  # counted by a clock that was so far ahead, it would not count again until then

@@ -12,12 +12,12 @@ from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, 
 from tracker.alerting.hours import day_start, hold_until
 from tracker.alerting.message import Alarm, digest, message_id
 from tracker.alerting.rules import AlertConfig
-from tracker.leases import SKEW
+from tracker.book.points import insert_new
+from tracker.database.schema import TABLES
 from tracker.pictures.drawing import can_draw
 from tracker.pictures.subjects import READ
 from tracker.plain import plain
-from tracker.points import insert_new
-from tracker.schema import TABLES
+from tracker.sweeps.leases import SKEW
 from tracker.world import World
 
 ALERT, DELIVERY, SILENCE = TABLES["alert"], TABLES["alert_delivery"], TABLES["alert_silence"]

@@ -13,7 +13,7 @@ from tracker.alerting.message import Alarm, alarm_of
 from tracker.alerting.state import is_late, load_states, save_states
 from tracker.alerting.unsent import since_last_sent, still_news, unsaid
 from tracker.alerting.view import View
-from tracker.snapshot import Snapshot
+from tracker.answers.snapshot import Snapshot
 from tracker.world import World
 
 

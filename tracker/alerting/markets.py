@@ -10,9 +10,9 @@ from typing import Any
 from engine.offers import AVAILABILITIES, FIRM, GpuOffer
 from engine.rates import TOKEN_KINDS
 from tracker.alerting.rules import PriceDrop, PriceRise, RateChange
-from tracker.asof import Row
-from tracker.row_fields import AVAILABILITY, CURRENCY, GPU, GPU_COUNT, PRICE, PRICE_KIND, PROVIDER, REGION, SKU, TIER, TRUST
-from tracker.snapshot import ModelAnswer, Snapshot
+from tracker.answers.snapshot import ModelAnswer, Snapshot
+from tracker.book.asof import Row
+from tracker.book.row_fields import AVAILABILITY, CURRENCY, GPU, GPU_COUNT, PRICE, PRICE_KIND, PROVIDER, REGION, SKU, TIER, TRUST
 
 UNAVAILABLE = AVAILABILITIES.index("unavailable")
 _alike = itemgetter(GPU, TIER, GPU_COUNT, CURRENCY)

@@ -17,9 +17,9 @@ from engine.weights import weight_bytes
 from tracker.alerting.hearing import Heard
 from tracker.alerting.judge import State, key_of
 from tracker.alerting.rules import CheaperSetup
+from tracker.answers.questions import asked_beside
 from tracker.plain import plain
 from tracker.present import VERDICTS, age, money
-from tracker.questions import asked_beside
 from tracker.world import World
 
 Facts = Mapping[str, Any]

@@ -27,7 +27,7 @@ from tracker.alerting.rules import (
 )  # fmt: skip
 from tracker.alerting.setups import cheaper_setups, gone_setups
 from tracker.alerting.view import GROWN, OK, PAID, RENT, STALE, THERE, View, answers_of, subject_of
-from tracker.snapshot import ModelAnswer, SourceHealth
+from tracker.answers.snapshot import ModelAnswer, SourceHealth
 
 TELLS = {"cheaper_setup": "down", "price_drop": "down", "price_rise": "up", "rate_change": MOVED}
 

@@ -21,10 +21,10 @@ from tracker.alerting.ledger import ALERT, DELIVERED, DELIVERY, FAILED, STORED, 
 from tracker.alerting.rules import AlertConfig
 from tracker.alerting.senders import Delivery, Sender, make_sender, told
 from tracker.attempt import attempt
-from tracker.database import reading, writing
-from tracker.leases import SKEW, database_time
+from tracker.database.handle import reading, writing
 from tracker.pictures.chart import Chart
 from tracker.pictures.drawing import png
+from tracker.sweeps.leases import SKEW, database_time
 from tracker.world import World
 
 log = logging.getLogger("breakeven.alerts")

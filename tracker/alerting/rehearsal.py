@@ -11,14 +11,14 @@ from typing import Self
 from sqlalchemy import Engine, func, select
 from sqlmodel import SQLModel
 
-from tracker import tables as tables  # registers them
 from tracker.alerting.hearing import Heard
 from tracker.alerting.ledger import ALERT, DELIVERY, SILENCE, Ways, release
 from tracker.alerting.look import look
 from tracker.alerting.message import Alarm
 from tracker.alerting.state import STATE
-from tracker.database import open_database, writing
-from tracker.snapshot import Snapshot
+from tracker.answers.snapshot import Snapshot
+from tracker.database import tables as tables  # registers them
+from tracker.database.handle import open_database, writing
 from tracker.world import World
 
 EVERY = "every"  # a route that is always on: where none is configured, there would still be messages

@@ -11,17 +11,17 @@ from itertools import zip_longest
 
 from sqlalchemy import Connection, select
 
-from tracker.asof import IMPORTED
-from tracker.book import Book, Listed, Value, read_book
+from tracker.answers.health import source_health
+from tracker.answers.recompute import Sizer, of_book
+from tracker.answers.snapshot import Snapshot, SourceHealth
+from tracker.book.asof import IMPORTED
+from tracker.book.book import Book, Listed, Value, read_book
+from tracker.book.entry_values import offers_of, rates_of
+from tracker.book.listing import OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
 from tracker.budgets.costs import Meter
 from tracker.config import YEAR_H, Source, SourceSettings
-from tracker.entry_values import offers_of, rates_of
+from tracker.database.rows import from_s
 from tracker.errors import BreakevenError
-from tracker.health import source_health
-from tracker.listing import OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
-from tracker.recompute import Sizer, of_book
-from tracker.rows import from_s
-from tracker.snapshot import Snapshot, SourceHealth
 from tracker.world import World
 
 MOST = 20_000  # looks

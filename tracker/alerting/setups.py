@@ -14,10 +14,10 @@ from tracker.alerting.facts import offer_name, setup_facts
 from tracker.alerting.judge import Seen, State
 from tracker.alerting.rules import CheaperSetup, SetupGone
 from tracker.alerting.view import GONE, RENT, THERE, View, answers_of, subject_of
-from tracker.asof import SOURCE, Row
-from tracker.entries import Reading
-from tracker.row_fields import AVAILABILITY, GPU, PROVIDER, REGION, SKU, TIER, TRUST
-from tracker.snapshot import ModelAnswer
+from tracker.answers.snapshot import ModelAnswer
+from tracker.book.asof import SOURCE, Row
+from tracker.book.entries import Reading
+from tracker.book.row_fields import AVAILABILITY, GPU, PROVIDER, REGION, SKU, TIER, TRUST
 
 UNAVAILABLE = AVAILABILITIES.index("unavailable")
 _named = itemgetter(PROVIDER, SKU, REGION, GPU, TIER, TRUST)

@@ -12,9 +12,9 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from tracker.alerting.judge import State
-from tracker.leases import SKEW
+from tracker.database.schema import TABLES
 from tracker.plain import plain
-from tracker.schema import TABLES
+from tracker.sweeps.leases import SKEW
 
 STATE = TABLES["alert_state"]
 TIMES = ("since", "counted", "told_at", "told_earlier", "news_at", "faded")

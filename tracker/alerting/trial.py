@@ -7,8 +7,8 @@ from typing import Any
 
 from tracker.alerting.ledger import TEST
 from tracker.alerting.message import message_id, page_url
+from tracker.database.rows import to_s
 from tracker.plain import plain
-from tracker.rows import to_s
 from tracker.world import World
 
 

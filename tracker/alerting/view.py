@@ -8,8 +8,8 @@ from datetime import datetime
 
 from tracker.alerting.judge import State
 from tracker.alerting.rules import Asked
-from tracker.questions import parted
-from tracker.snapshot import ModelAnswer, Snapshot
+from tracker.answers.questions import parted
+from tracker.answers.snapshot import ModelAnswer, Snapshot
 
 States = Mapping[tuple[str, str], State]
 OK, STALE, GROWN, OVER = "ok", "stale", "grown", "over"

@@ -11,15 +11,15 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from engine.budgets import Span, Spent, ahead, covered_hours, hours_between, joined, month_of, spent
-from tracker.asof import Moment
+from tracker.answers.snapshot import Snapshot
+from tracker.book.asof import Moment
+from tracker.book.exchange import Exchange, load_exchange
 from tracker.budgets.prices import History, price_in
 from tracker.budgets.settings import ApiUse, BudgetSettings, file_of
 from tracker.budgets.state import BudgetState, Part
-from tracker.exchange import Exchange, load_exchange
+from tracker.database.rows import whole
 from tracker.finance.records import RecordError, Rental, read_rentals
 from tracker.finance.report import rental_days
-from tracker.rows import whole
-from tracker.snapshot import Snapshot
 from tracker.world import World
 
 PACE = "at the price of now"

@@ -7,10 +7,10 @@ from dataclasses import replace
 from sqlalchemy import Engine
 
 from engine.budgets import month_of
+from tracker.answers.snapshot import Snapshot
 from tracker.budgets.costs import budgets_at
 from tracker.budgets.prices import History
-from tracker.database import reading
-from tracker.snapshot import Snapshot
+from tracker.database.handle import reading
 from tracker.world import World
 
 

@@ -17,16 +17,16 @@ from sqlalchemy import Connection, select
 from engine.budgets import Span, joined
 from engine.rate_choice import cheapest_rate
 from engine.units import HOURS_PER_MONTH, MTOK
-from tracker.asof import Moment
-from tracker.book import Book, read_rates
+from tracker.book.asof import Moment
+from tracker.book.book import Book, read_rates
+from tracker.book.entry_values import offers_of
+from tracker.book.exchange import FX, PUBLISHED, load_exchange
+from tracker.book.held import held, window
+from tracker.book.listing import RATE, RATES
+from tracker.book.stated import with_overrides
 from tracker.budgets.settings import ApiUse
-from tracker.entry_values import offers_of
-from tracker.exchange import FX, PUBLISHED, load_exchange
+from tracker.database.rows import from_s, to_s
 from tracker.facts.workloads import rate_policy
-from tracker.held import held, window
-from tracker.listing import RATE, RATES
-from tracker.rows import from_s, to_s
-from tracker.stated import with_overrides
 from tracker.world import World
 
 SETTLED = timedelta(minutes=5)  # what is older does not change any more: a sweep may still be on its way into the book

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator
 
 from sqlalchemy import Connection, select
 
+from tracker.book.listing import RATE
 from tracker.errors import did_you_mean
-from tracker.listing import RATE
 from tracker.world import World
 
 

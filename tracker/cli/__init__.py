@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tracker.memory import collect_later, collect_rarely
+from tracker.service.memory import collect_later, collect_rarely
 
 
 def main() -> None:

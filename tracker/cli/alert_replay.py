@@ -10,7 +10,7 @@ import typer
 from tracker.alerting.backtest import Backtest, Fired, backtest, summary
 from tracker.alerting.replay import read_past, snapshots
 from tracker.cli.session import Json, Session, print_json, print_table, say, session
-from tracker.database import reading
+from tracker.database.handle import reading
 from tracker.errors import UnknownName, did_you_mean
 from tracker.moments import since, span
 

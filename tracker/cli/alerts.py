@@ -21,7 +21,7 @@ from tracker.alerting.trial import trial_message
 from tracker.cli.alert_replay import known_rule, run_backtest
 from tracker.cli.session import Json, Session, print_json, print_table, say, session
 from tracker.cli.values import MOST_ROWS
-from tracker.database import reading, writing
+from tracker.database.handle import reading, writing
 from tracker.errors import BreakevenError, UnknownName, did_you_mean
 from tracker.moments import since, span
 

@@ -10,20 +10,20 @@ import typer
 from engine.candidates import Setup
 from engine.offers import TIERS, TRUSTS
 from engine.verdicts import billions
-from tracker.book import Book, Listed, read_book
+from tracker.answers.explain import Section, explain_answer, readings, seen_by
+from tracker.answers.questions import Question, default_question
+from tracker.answers.recompute import Sizer, answer
+from tracker.answers.snapshot import ModelAnswer
+from tracker.book.book import Book, Listed, read_book
+from tracker.book.offer_search import by_price
+from tracker.book.row_fields import GPU, PROVIDER, TIER
+from tracker.book.stated import with_overrides
 from tracker.cli.receipts import Explain, print_receipt, print_sections
 from tracker.cli.session import Json, Session, print_json, print_table, say, session
 from tracker.cli.values import context_tokens, known_words
-from tracker.database import reading
+from tracker.database.handle import reading
 from tracker.errors import UnknownName, did_you_mean
-from tracker.explain import Section, explain_answer, readings, seen_by
-from tracker.offer_search import by_price
 from tracker.present import age, capacity_text, money, row, setup_text
-from tracker.questions import Question, default_question
-from tracker.recompute import Sizer, answer
-from tracker.row_fields import GPU, PROVIDER, TIER
-from tracker.snapshot import ModelAnswer
-from tracker.stated import with_overrides
 from tracker.web.app import answer_facts, listed_facts
 
 Model = Annotated[str, typer.Argument(help="Id of a model: a file of config/models.")]

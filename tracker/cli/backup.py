@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from tracker.cli.session import Json, print_json, say, world
 from tracker.cli.times import asked_at
-from tracker.database import database_url, migrate, open_database
+from tracker.database.handle import database_url, migrate, open_database
 from tracker.errors import BreakevenError
 from tracker.maintenance.backup import backup, restore
 from tracker.maintenance.dump import dump, load

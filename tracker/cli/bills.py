@@ -11,15 +11,15 @@ import typer
 
 from engine.bills import Cost
 from engine.workloads import Workload
-from tracker.billing import Bills, ProviderBill, bills
-from tracker.book import Book
+from tracker.answers.billing import Bills, ProviderBill, bills
+from tracker.answers.explain import Section, cost_lines, explain_rate, readings
+from tracker.book.book import Book
 from tracker.cli.answers import Model, WorkloadName, book_of
 from tracker.cli.receipts import Explain, print_sections
 from tracker.cli.session import Json, Session, print_json, print_table, say, session
 from tracker.cli.values import amount, known_words
-from tracker.database import reading
+from tracker.database.handle import reading
 from tracker.errors import BreakevenError
-from tracker.explain import Section, cost_lines, explain_rate, readings
 from tracker.plain import plain
 from tracker.present import age, money
 

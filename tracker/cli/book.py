@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from tracker.bookstore import import_book
+from tracker.book.bookstore import import_book
 from tracker.cli.session import Json, print_json, say, session
-from tracker.database import only_daemon
+from tracker.database.handle import only_daemon
 from tracker.history.load import KINDS, HistoryReport, import_history
 from tracker.history.quotes import Shape
 from tracker.moments import moment

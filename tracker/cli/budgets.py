@@ -18,7 +18,7 @@ from tracker.budgets.sellers import doubts, sellers
 from tracker.budgets.state import BudgetState, Part
 from tracker.cli.receipts import Explain
 from tracker.cli.session import Json, print_json, print_table, say, session
-from tracker.database import reading
+from tracker.database.handle import reading
 from tracker.errors import BreakevenError, UnknownName, did_you_mean
 from tracker.present import money
 

@@ -12,20 +12,20 @@ import typer
 from sqlalchemy.exc import DBAPIError
 
 from scrapers.http import HostGate
+from tracker.answers.health import source_health
+from tracker.answers.questions import tracked
+from tracker.answers.snapshot import SourceHealth
 from tracker.budgets.sellers import doubts, sellers
 from tracker.cli.session import Json, Session, print_json, print_table, say, session, world
-from tracker.collect import Collector, describe, longest_first
 from tracker.config import Source
-from tracker.database import database_url, only_daemon, open_database, reading, revision, revisions
-from tracker.health import source_health
-from tracker.leases import start_alone
+from tracker.database.handle import database_url, only_daemon, open_database, reading, revision, revisions
 from tracker.now import utc_now
 from tracker.paths import config_dir, data_dir, user_config_dir
 from tracker.present import source_line
-from tracker.questions import tracked
-from tracker.snapshot import SourceHealth
-from tracker.store import unmapped_names
-from tracker.turns import WORKERS, Turn, Turns, sweep_in_turn
+from tracker.sweeps.collect import Collector, describe, longest_first
+from tracker.sweeps.leases import start_alone
+from tracker.sweeps.store import unmapped_names
+from tracker.sweeps.turns import WORKERS, Turn, Turns, sweep_in_turn
 from tracker.world import World
 
 LEASE_MARGIN_S = 60.0  # beyond the deadline of a fetch: a single run renews no lease

@@ -16,12 +16,12 @@ from engine.fits import Fit, Need
 from engine.models import ModelSpec
 from engine.policies import FitPolicy
 from engine.units import gb
+from tracker.answers.size_report import fit_facts, sized
+from tracker.answers.sizes import counted_formats, ordered_formats
 from tracker.cli.session import Json, print_json, print_table, say, world
 from tracker.cli.sizing import NONE, Cache, Contexts, Formats, Policy, cache_format, heading, licence_text, sizes_text
 from tracker.cli.values import context_label, context_list, known_words
 from tracker.plain import plain
-from tracker.size_report import fit_facts, sized
-from tracker.sizes import counted_formats, ordered_formats
 from tracker.world import World
 
 CURVE = tuple(1024 * k for k in (8, 32, 128, 256, 512, 1024))

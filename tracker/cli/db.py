@@ -10,7 +10,7 @@ import typer
 
 from tracker.cli import backup
 from tracker.cli.session import Json, print_json, print_table, say, session
-from tracker.database import only_daemon
+from tracker.database.handle import only_daemon
 from tracker.maintenance.retention import prune
 from tracker.maintenance.stats import book_size, vacuum
 from tracker.rollup.run import roll_up

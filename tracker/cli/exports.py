@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from tracker.bookstore import export_book
+from tracker.book.bookstore import export_book
 from tracker.cli.session import Json, Session, print_json, say, session
 from tracker.cli.values import known_words
+from tracker.database.rows import TICK
 from tracker.exports.files import FORMATS, replacing, write_tables
 from tracker.exports.openmetrics import write_openmetrics
 from tracker.exports.past import Steps
 from tracker.exports.tables import book_tables, history_tables
 from tracker.moments import since, span
-from tracker.rows import TICK
 
 STANDARD_OUTPUT = Path("-")
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tracker.cli.session import Json, print_json, print_table, say, session
-from tracker.database import reading
+from tracker.database.handle import reading
 from tracker.errors import BreakevenError
 from tracker.finance.records import read_rentals, read_usage
 from tracker.finance.render import HEADER, cells, summary, write_csv

@@ -14,7 +14,7 @@ from tracker.config import load_config
 from tracker.errors import BreakevenError
 from tracker.now import utc_now
 from tracker.paths import config_dir, user_config_dir
-from tracker.systemd import STUCK_S
+from tracker.service.systemd import STUCK_S
 
 ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # where to ask one that listens everywhere
 

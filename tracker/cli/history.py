@@ -10,18 +10,18 @@ from typing import Annotated, Any
 import typer
 from sqlalchemy import Connection
 
-from tracker.answer_history import ANSWERS, answer_history
+from tracker.answers.answer_history import ANSWERS, answer_history
+from tracker.answers.price_history import PRICES, price_history
+from tracker.answers.questions import nearest_question
+from tracker.book.timeline import Change, changes, steps
 from tracker.cli.answers import PolicyName, WorkloadName
 from tracker.cli.session import Json, Session, print_json, print_table, say, session
 from tracker.cli.times import asked_at
-from tracker.database import reading
+from tracker.database.handle import reading
+from tracker.database.rows import TICK
 from tracker.moments import since, span
 from tracker.plain import as_line
-from tracker.price_history import PRICES, price_history
-from tracker.questions import nearest_question
 from tracker.rollup.history import DAYS, day_history, days_between
-from tracker.rows import TICK
-from tracker.timeline import Change, changes, steps
 
 Since = Annotated[str, typer.Option("--since", help="From this time on, or so long ago: 7d, 6h, 2026-11-01.")]
 Until = Annotated[str, typer.Option("--until", help="Before this time; default: now.")]

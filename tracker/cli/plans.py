@@ -13,20 +13,20 @@ import typer
 from engine.envelope import Segment
 from engine.plans import Plan
 from engine.verdicts import billions
-from tracker.book import Book
-from tracker.candidates import SPOT, Candidate
+from tracker.answers.candidates import SPOT, Candidate
+from tracker.answers.explain import Section, capacity_lines, explain_rate, explain_setup, readings
+from tracker.answers.plan_facts import plan_facts
+from tracker.answers.planning import PlanAnswer, plan_answer
+from tracker.answers.questions import Question
+from tracker.answers.recompute import Sizer, answer
+from tracker.book.book import Book
 from tracker.cli.answers import Context, Model, PolicyName, Sessions, Tiers, Trusts, WorkloadName, book_of, question_of
 from tracker.cli.receipts import Explain, print_sections
 from tracker.cli.session import Json, Session, print_json, print_table, say, session
 from tracker.cli.values import amount, token_volume
-from tracker.database import reading
+from tracker.database.handle import reading
 from tracker.errors import BreakevenError
-from tracker.explain import Section, capacity_lines, explain_rate, explain_setup, readings
-from tracker.plan_facts import plan_facts
-from tracker.planning import PlanAnswer, plan_answer
 from tracker.present import age, money
-from tracker.questions import Question
-from tracker.recompute import Sizer, answer
 
 Volume = Annotated[
     Decimal | None,

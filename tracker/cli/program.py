@@ -12,9 +12,9 @@ from sqlalchemy.exc import DatabaseError
 
 from tracker.cli.commands import Commands
 from tracker.cli.times import At, stand_at
+from tracker.database.faults import fault_line
 from tracker.errors import BreakevenError
-from tracker.faults import fault_line
-from tracker.memory import collect_rarely
+from tracker.service.memory import collect_rarely
 
 app = typer.Typer(
     cls=Commands,

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from tracker.asof import IMPORTED
+from tracker.book.asof import IMPORTED
 from tracker.cli.session import Json, print_json, print_table, say, session
 from tracker.cli.values import MOST_ROWS
-from tracker.database import reading, writing
+from tracker.database.handle import reading, writing
 from tracker.guard.decisions import accept, entries, reject
 from tracker.guard.doubts import HAND, REPEAT, SOURCE
 

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from engine.receipts import Receipt
+from tracker.answers.explain import Section
 from tracker.cli.session import print_table
-from tracker.explain import Section
 
 Explain = Annotated[bool, typer.Option("--explain", help="Print formula, inputs and sources of every figure.")]
 SHOWN_PLACES = 10  # decimals of a quotient that does not end; --json keeps them all

@@ -9,8 +9,8 @@ import typer
 
 from tracker.cli.session import Json, print_json, say, session
 from tracker.moments import since
-from tracker.rederive import Difference, Rederived
-from tracker.rederive import rederive as read_again
+from tracker.sweeps.rederive import Difference, Rederived
+from tracker.sweeps.rederive import rederive as read_again
 
 
 def add_to(app: typer.Typer) -> None:

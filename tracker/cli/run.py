@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tracker.answers.recompute import Sizer
 from tracker.cli.session import Session, print_table, session
-from tracker.database import only_daemon
+from tracker.database.handle import only_daemon
 from tracker.facts.values import Facts
 from tracker.kept import Kept
-from tracker.memory import collect_later, collect_rarely, share_arenas
 from tracker.paths import config_dir, data_dir, user_config_dir
-from tracker.recompute import Sizer
-from tracker.serving import Serving, listen, say
-from tracker.signals import stop_on_signals
-from tracker.systemd import supervisor
+from tracker.service.memory import collect_later, collect_rarely, share_arenas
+from tracker.service.serving import Serving, listen, say
+from tracker.service.signals import stop_on_signals
+from tracker.service.systemd import supervisor
 from tracker.world import load_world
 
 if TYPE_CHECKING:
-    from tracker.daemon import Daemon
+    from tracker.service.daemon import Daemon
 
 
 def add_to(app: typer.Typer) -> None:
@@ -67,8 +67,8 @@ def run(
 
 def _daemon(here: Session, serving: Serving) -> Daemon:
     """The daemon behind what is served already, after the table of tracked models."""
-    from tracker.daemon import Daemon  # now: the first scrape is being answered meanwhile
     from tracker.present import HEADER, rows
+    from tracker.service.daemon import Daemon  # now: the first scrape is being answered meanwhile
 
     found = rows(serving.snapshot.answers, serving.snapshot.at)
     cells = [(r.model, r.setup, r.usd_per_hour, r.usd_per_month, r.api_usd_per_mtok, r.break_even, r.verdict, r.age) for r in found]

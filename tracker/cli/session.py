@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from sqlalchemy import Engine
 
-from tracker.asof import as_known
+from tracker.book.asof import as_known
 from tracker.cli.times import asked_at
-from tracker.database import reading
+from tracker.database.handle import reading
 from tracker.errors import BreakevenError
 from tracker.moments import past_moment
 from tracker.now import utc_now
-from tracker.opening import open_book
 from tracker.paths import config_dir, data_dir, user_config_dir
 from tracker.plain import as_json
+from tracker.service.opening import open_book
 from tracker.world import World, load_world
 
 if TYPE_CHECKING:

@@ -15,15 +15,15 @@ from engine.gpus import Gpu
 from engine.models import Checkpoint, ModelSpec
 from engine.policies import FitPolicy, custom_policy
 from engine.units import gb, gib
-from tracker.cache_receipts import cache_lines
+from tracker.answers.cache_receipts import cache_lines
+from tracker.answers.explain import Section
+from tracker.answers.size_report import SizeReport, report_facts, size_report
+from tracker.answers.sizes import NodeRow, WeightRow
 from tracker.cli.receipts import Explain, print_sections
 from tracker.cli.session import Json, print_json, print_table, say, world
 from tracker.cli.values import amount, context_label, context_list, known_words
 from tracker.errors import BreakevenError, UnknownName, did_you_mean
-from tracker.explain import Section
 from tracker.facts.models import missing_facts
-from tracker.size_report import SizeReport, report_facts, size_report
-from tracker.sizes import NodeRow, WeightRow
 from tracker.world import World
 
 Model = Annotated[str, typer.Argument(help="Id of a model: a file of config/models.")]

@@ -10,16 +10,16 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, select
 
 from engine.rates import TokenRate
-from tracker.asof import ID, Row
+from tracker.answers.health import health_of
+from tracker.answers.snapshot import SourceHealth
+from tracker.book.asof import ID, Row
+from tracker.book.entries import Entries, Listed, Reading
+from tracker.book.entry_values import listed_rate
+from tracker.book.listing import GOOD, SWEEP
+from tracker.book.row_fields import RATE_CURRENCY
 from tracker.config import Source
-from tracker.entries import Entries, Listed, Reading
-from tracker.entry_values import listed_rate
+from tracker.database.rows import to_s
 from tracker.guard.counts import GuardCounts
-from tracker.health import health_of
-from tracker.listing import GOOD, SWEEP
-from tracker.row_fields import RATE_CURRENCY
-from tracker.rows import to_s
-from tracker.snapshot import SourceHealth
 
 ROWS_AT_ONCE = 10_000
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from tracker.database import reading
+from tracker.database.handle import reading
 from tracker.errors import BreakevenError
 from tracker.exports.tables import Row, TableOf, Type
 from tracker.plain import as_line, plain

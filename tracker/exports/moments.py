@@ -10,13 +10,13 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from tracker.asof import BACKDATED, ID, SOURCE
+from tracker.answers.snapshot import Snapshot
+from tracker.book.asof import BACKDATED, ID, SOURCE
+from tracker.book.entries import Entries
+from tracker.book.exchange import FX, PUBLISHED
+from tracker.book.listing import ENDED_MS, OFFER, RATE, RATE_POINT, SWEEP, UNSEEN
 from tracker.config import whole_s
-from tracker.entries import Entries
-from tracker.exchange import FX, PUBLISHED
-from tracker.listing import ENDED_MS, OFFER, RATE, RATE_POINT, SWEEP, UNSEEN
-from tracker.rows import from_s, to_s
-from tracker.snapshot import Snapshot
+from tracker.database.rows import from_s, to_s
 from tracker.world import World
 
 ROWS_AT_ONCE = 10_000

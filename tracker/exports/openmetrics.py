@@ -10,9 +10,9 @@ from typing import TextIO
 
 from sqlalchemy import Engine
 
+from tracker.database.rows import to_s
 from tracker.exports.past import Labels, Past, Steps, record
 from tracker.metrics.exposition import Family
-from tracker.rows import to_s
 from tracker.world import World
 
 

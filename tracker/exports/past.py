@@ -17,16 +17,16 @@ from typing import Any, Self
 
 from sqlalchemy import Engine
 
-from tracker.book import read_book
-from tracker.database import reading
+from tracker.answers.recompute import Sizer, of_book
+from tracker.answers.snapshot import Snapshot
+from tracker.book.book import read_book
+from tracker.database.handle import reading
 from tracker.exports.carried import Remembered, Swept
 from tracker.exports.moments import Changes, stale_after
 from tracker.metrics.exposition import Family
 from tracker.metrics.families import families
 from tracker.metrics.table import PREFIX
 from tracker.moments import NoSuchTime
-from tracker.recompute import Sizer, of_book
-from tracker.snapshot import Snapshot
 from tracker.world import World
 
 # What the book can tell of any moment. The others are about the running program, or known of today only.

@@ -13,11 +13,11 @@ from sqlalchemy import Connection, RowMapping, Select, and_, func, or_, select
 
 from engine.offers import AVAILABILITIES
 from engine.rates import TOKEN_KINDS
-from tracker.bookstore import runs_of
-from tracker.exchange import Exchange, load_exchange
-from tracker.listing import OFFERS, RATES, Kind, gone_column
-from tracker.rows import OfferRow, RateRow, from_s, to_s, unscaled
-from tracker.schema import RATE_SCALE, RENT_SCALE
+from tracker.book.bookstore import runs_of
+from tracker.book.exchange import Exchange, load_exchange
+from tracker.book.listing import OFFERS, RATES, Kind, gone_column
+from tracker.database.rows import OfferRow, RateRow, from_s, to_s, unscaled
+from tracker.database.schema import RATE_SCALE, RENT_SCALE
 
 Row = dict[str, Any]
 Type = Literal["text", "whole", "flag", "time", "rent", "rate", "usd"]  # rent: 9 decimals, rate and usd: 12

@@ -14,12 +14,12 @@ from engine.bills import usage_cost
 from engine.exact import cents, to_decimal
 from engine.ratecards import RateCard, prices_over, rate_cards
 from engine.units import SECONDS_PER_HOUR
-from tracker.asof import Moment
-from tracker.book import Book, read_book
-from tracker.exchange import Exchange, load_exchange
+from tracker.book.asof import Moment
+from tracker.book.book import Book, read_book
+from tracker.book.exchange import Exchange, load_exchange
+from tracker.book.stated import with_overrides
+from tracker.database.rows import TICK
 from tracker.finance.records import Rental, Usage
-from tracker.rows import TICK
-from tracker.stated import with_overrides
 from tracker.world import World
 
 

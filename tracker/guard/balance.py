@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from tracker.book.listing import Row
+from tracker.database.rows import RateRow
 from tracker.guard.doubts import SOURCE, Doubt
 from tracker.guard.settings import GuardSettings
-from tracker.listing import Row
-from tracker.rows import RateRow
 
 
 def balance_doubt(row: Row, settings: GuardSettings) -> Doubt | None:

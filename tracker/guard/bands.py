@@ -7,9 +7,9 @@ from decimal import Decimal
 
 from engine.rates import TOKEN_KINDS
 from scrapers.contract import FxQuote, GpuQuote
-from tracker.exchange import Exchange
+from tracker.book.exchange import Exchange
+from tracker.database.rows import OfferRow, RateRow
 from tracker.guard.settings import Band, GuardSettings
-from tracker.rows import OfferRow, RateRow
 
 OUTSIDE = "price outside the plausible band"
 

@@ -11,6 +11,8 @@ from itertools import filterfalse
 
 from sqlalchemy import Connection
 
+from tracker.book.listing import DAY_S, Kind, Known, Listing, Prices, Row, known_prices, past_prices, prices_of
+from tracker.database.rows import OfferRow
 from tracker.guard.balance import balance_doubt
 from tracker.guard.changes import change_doubt, flip_doubt, history_doubt
 from tracker.guard.context import Guard
@@ -20,8 +22,6 @@ from tracker.guard.own import imported_twin, own_doubts
 from tracker.guard.quarantine import Entry, Sighting, load_entries
 from tracker.guard.siblings import Contradictions, contradictions
 from tracker.guard.told import Telling
-from tracker.listing import DAY_S, Kind, Known, Listing, Prices, Row, known_prices, past_prices, prices_of
-from tracker.rows import OfferRow
 
 HELD = ("gpu", "gpu_count", "model", "currency")  # parts of an identity that a name of a source does not change
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
+from tracker.book.listing import DAY_S, Prices, Row, prices_of
+from tracker.database.rows import OfferRow
 from tracker.guard.doubts import Doubt, close, distance, factor
 from tracker.guard.settings import GuardSettings
-from tracker.listing import DAY_S, Prices, Row, prices_of
-from tracker.rows import OfferRow
 
 STILL = Decimal("1.25")  # a component that moved less than this stayed where it was
 SAME = Decimal("0.005")  # of a factor: printed prices are rounded

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tracker.listing import Row
-from tracker.rows import Identified, R, identified, identities, values
+from tracker.book.listing import Row
+from tracker.database.rows import Identified, R, identified, identities, values
 
 
 def without_conflicts(rows: Sequence[R], rejected: Mapping[str, Row], source: str) -> tuple[Identified[R], dict[str, list[Row]]]:

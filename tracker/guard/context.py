@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tracker.book.exchange import Exchange
 from tracker.config import Source, whole_s
-from tracker.exchange import Exchange
 from tracker.guard.settings import GuardSettings
 
 

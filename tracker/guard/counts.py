@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, and_, func, select
 
+from tracker.book.listing import GOOD, OFFERS, RATES, SWEEP, UNSEEN
+from tracker.database.rows import to_s
 from tracker.guard.quarantine import PENDING, QUARANTINE
-from tracker.listing import GOOD, OFFERS, RATES, SWEEP, UNSEEN
-from tracker.rows import to_s
 
 FOREVER = datetime.max.replace(tzinfo=UTC)
 

@@ -9,15 +9,15 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, select
 
-from tracker.asof import IMPORTED
-from tracker.bookfile import Dated
-from tracker.bookstore import add_dated
+from tracker.book.asof import IMPORTED
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import add_dated
+from tracker.book.listing import OFFERS, RATES
+from tracker.book.points import list_accepted
+from tracker.database.postgres import serialize
+from tracker.database.rows import to_s
 from tracker.errors import BreakevenError
 from tracker.guard.quarantine import ACCEPTED, PENDING, QUARANTINE, REJECTED, SWEEP_KIND, decide
-from tracker.listing import OFFERS, RATES
-from tracker.points import list_accepted
-from tracker.postgres import serialize
-from tracker.rows import to_s
 
 
 class NothingToDecide(BreakevenError):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from scrapers.contract import ScrapeError
-from tracker.listing import Prices
+from tracker.book.listing import Prices
 
 REPEAT = "repeat"  # the same price in the next sweeps, or a second source
 SOURCE = "source"  # a second source: what contradicts it is not mended by being printed again

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from statistics import median
 
-from tracker.exchange import Exchange
+from tracker.book.exchange import Exchange
+from tracker.book.listing import Row
+from tracker.database.rows import OfferRow
 from tracker.guard.doubts import HAND, SOURCE, Doubt, factor
 from tracker.guard.settings import GuardSettings
 from tracker.guard.told import Telling, Told
-from tracker.listing import Row
-from tracker.rows import OfferRow
 
 REFERENCES = ("price", "input", "output")  # cached input is no measure: real prices of one model lie a factor of 40 apart
 HALF = Decimal("0.5")  # of the lowest price elsewhere: above that, somebody else asks about the same

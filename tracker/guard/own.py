@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from tracker.asof import IMPORTED
+from tracker.book.asof import IMPORTED
+from tracker.book.listing import Row, prices_of
+from tracker.database.rows import OfferRow
 from tracker.guard.doubts import SOURCE, Doubt, close, factor
 from tracker.guard.elsewhere import Elsewhere, same_thing, usd_of
-from tracker.listing import Row, prices_of
-from tracker.rows import OfferRow
 
 
 def own_doubts(elsewhere: Elsewhere, row: Row) -> tuple[Doubt, ...]:

@@ -10,10 +10,10 @@ from decimal import Decimal
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
 
+from tracker.book.listing import Kind, Prices, Row, prices_of
+from tracker.database.rows import OfferRow, from_s, unscaled
+from tracker.database.schema import RATE_SCALE, RENT_SCALE, TABLES
 from tracker.guard.doubts import HAND, SOURCE, Doubt, close
-from tracker.listing import Kind, Prices, Row, prices_of
-from tracker.rows import OfferRow, from_s, unscaled
-from tracker.schema import RATE_SCALE, RENT_SCALE, TABLES
 
 QUARANTINE = TABLES["quarantine"]
 PENDING, CONFIRMED, ACCEPTED, REJECTED, WITHDRAWN = "pending", "confirmed", "accepted", "rejected", "withdrawn"

@@ -9,6 +9,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from tracker.book.listing import Row, prices_of
+from tracker.book.standing import Standing
+from tracker.database.rows import OfferRow, from_s
 from tracker.guard.case import Case, Doubts, Printed
 from tracker.guard.context import Guard
 from tracker.guard.doubts import HAND, REPEAT, Doubt, close, hardest
@@ -27,9 +30,6 @@ from tracker.guard.quarantine import (
     seen_again,
 )
 from tracker.guard.sweeps import BELIEVED_IN_TIME, IMPLAUSIBLE, MOVED, Tally, refuse_if_impossible
-from tracker.listing import Row, prices_of
-from tracker.rows import OfferRow, from_s
-from tracker.standing import Standing
 
 
 @dataclass(slots=True)

@@ -10,10 +10,10 @@ from functools import cached_property
 from operator import attrgetter
 from statistics import median
 
-from tracker.exchange import Exchange
+from tracker.book.exchange import Exchange
+from tracker.database.rows import OfferRow
 from tracker.guard.doubts import SOURCE, Doubt, factor
 from tracker.guard.settings import GuardSettings
-from tracker.rows import OfferRow
 
 Group = tuple[object, ...]
 FIRM = ("list", "ask")

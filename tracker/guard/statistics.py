@@ -10,9 +10,9 @@ from decimal import Decimal
 from sqlalchemy import Connection, func, insert, select
 
 from engine.offers import AVAILABILITIES
+from tracker.database.rows import OfferRow, identity
+from tracker.database.schema import TABLES
 from tracker.guard.settings import MarketSettings
-from tracker.rows import OfferRow, identity
-from tracker.schema import TABLES
 
 STATISTIC, OFFER = TABLES["statistic"], TABLES["offer"]
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from tracker.book.listing import OFFERS, Kind, Known, Prices, said
 from tracker.guard.doubts import SweepRefused
 from tracker.guard.settings import GuardSettings
-from tracker.listing import OFFERS, Kind, Known, Prices, said
 
 DROP, ANCHOR, IMPLAUSIBLE, MOVED, LOST = "drop", "anchor", "implausible", "moved", "lost"
 BELIEVED_IN_TIME = (DROP, LOST)  # what is missing is missing; a wrong price does not become right by staying

@@ -10,12 +10,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, select
 
+from tracker.book.listing import DAY_S, UNSEEN, Kind, Row, gone_column
+from tracker.database.latest import newest_first, with_latest
+from tracker.database.postgres import marked
+from tracker.database.rows import row_from
 from tracker.guard.context import Guard
 from tracker.guard.quarantine import PENDING, QUARANTINE, Sighting
-from tracker.latest import newest_first, with_latest
-from tracker.listing import DAY_S, UNSEEN, Kind, Row, gone_column
-from tracker.postgres import marked
-from tracker.rows import row_from
 
 
 @dataclass(frozen=True, slots=True)

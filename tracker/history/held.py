@@ -9,13 +9,13 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, select
 
-from tracker.asof import FIELDS, IMPORTED, PREFIX, SOURCE, Moment, rows_at
+from tracker.book.asof import FIELDS, IMPORTED, PREFIX, SOURCE, Moment, rows_at
+from tracker.book.listing import OFFERS, RATES, Kind, Row, prices_of
+from tracker.database.rows import OfferRow, from_s, identity, to_s
 from tracker.guard.doubts import Doubt
 from tracker.guard.quarantine import ACCEPTED, CONFIRMED, PENDING, QUARANTINE, Sighting, decide, hold, seen_until
 from tracker.guard.quarantine import REJECTED as REJECTED_BY_HAND
 from tracker.history.plausible import REJECTED, Before, Held
-from tracker.listing import OFFERS, RATES, Kind, Row, prices_of
-from tracker.rows import OfferRow, from_s, identity, to_s
 
 
 def keep_held(connection: Connection, held: Iterable[Held], listed: Mapping[str, Collection[int]], now: datetime) -> None:

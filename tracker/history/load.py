@@ -11,17 +11,17 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from tracker.bookstore import add_dated
-from tracker.database import writing
+from tracker.book.bookstore import add_dated
+from tracker.book.exchange import load_exchange, load_shipped
+from tracker.database.handle import writing
+from tracker.database.rows import from_s
 from tracker.errors import UnknownName, did_you_mean
-from tracker.exchange import load_exchange, load_shipped
 from tracker.facts.values import Catalogue
 from tracker.history import aws, azure, gcp, genai, litellm, portkey, quotes, scaleway
 from tracker.history.held import keep_held, recalled
 from tracker.history.quotes import OURS, Shape
 from tracker.history.runs import Judge, span_of, to_runs
 from tracker.history.sightings import HistoryFileError, Sighting
-from tracker.rows import from_s
 from tracker.world import World
 
 # Tables whose rows carry their own times.

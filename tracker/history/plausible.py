@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from tracker.exchange import Exchange
+from tracker.book.exchange import Exchange
+from tracker.book.listing import Prices, Row, prices_of
+from tracker.database.rows import OfferRow
 from tracker.guard.balance import balance_doubt
 from tracker.guard.changes import change_doubt
 from tracker.guard.doubts import HAND, REPEAT, Doubt, close, hardest
 from tracker.guard.settings import GuardSettings
 from tracker.guard.siblings import contradictions
-from tracker.listing import Prices, Row, prices_of
-from tracker.rows import OfferRow
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Sightings into runs: resolved by ``tracker.resolve``, judged as the guard judges, and equal prices in a row made one row of the book."""
+"""Sightings into runs: resolved by ``tracker.sweeps.resolve``, judged as by the guard, equal prices in a row one row of the book."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 
 from scrapers.contract import GpuQuote, Skipped
-from tracker.book import IMPORTED
-from tracker.bookfile import Dated
-from tracker.exchange import Exchange
+from tracker.book.book import IMPORTED
+from tracker.book.bookfile import Dated
+from tracker.book.exchange import Exchange
+from tracker.database.limits import clean
+from tracker.database.rows import OfferRow, RateRow, identity, to_s, values
 from tracker.guard import offer_fault, rate_fault
 from tracker.history.plausible import Before, Held, Series, held_back
 from tracker.history.sightings import Sighting
-from tracker.resolve import Refused, clean, resolve_gpu, resolve_tokens
-from tracker.rows import OfferRow, RateRow, identity, to_s, values
+from tracker.sweeps.resolve import Refused, resolve_gpu, resolve_tokens
 from tracker.world import World
 
 Row = OfferRow | RateRow

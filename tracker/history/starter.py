@@ -17,16 +17,16 @@ from pathlib import Path
 
 from engine.gpus import Gpu
 from scrapers.contract import TokenQuote
-from tracker.bookfile import Dated
-from tracker.bookstore import export_book, import_dated
-from tracker.database import migrate, open_database, writing
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import export_book, import_dated
+from tracker.book.exchange import load_exchange, load_shipped
+from tracker.database.handle import migrate, open_database, writing
+from tracker.database.rows import OfferRow, RateRow, from_s
 from tracker.errors import BreakevenError
-from tracker.exchange import load_exchange, load_shipped
 from tracker.history import aws, azure, gcp, genai, litellm, portkey, quotes, recordings, scaleway
 from tracker.history.runs import Judge, Runs, span_of, to_runs
 from tracker.history.sightings import Sighting
 from tracker.paths import config_dir
-from tracker.rows import OfferRow, RateRow, from_s
 from tracker.world import World, load_world
 
 OLD_ARCHITECTURES = frozenset({"Kepler", "Maxwell", "Pascal", "Volta", "Turing"})

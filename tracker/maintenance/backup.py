@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from tracker.database import migrate, only_daemon, open_database, revisions
+from tracker.database.handle import migrate, only_daemon, open_database, revisions
 from tracker.errors import BreakevenError
 
 COMPANIONS = ("-wal", "-shm")  # files of a database in WAL mode

@@ -22,13 +22,13 @@ from sqlalchemy import Column, Connection, Engine, Table, func, insert, inspect,
 from sqlalchemy.types import TypeDecorator
 from sqlmodel import SQLModel
 
-from tracker import derived_tables as derived_tables  # registers its tables
-from tracker import tables as tables
-from tracker.column_types import Hex
-from tracker.database import only_daemon, reading, writing
+from tracker.database import derived_tables as derived_tables  # registers its tables
+from tracker.database import tables as tables
+from tracker.database.column_types import Hex
+from tracker.database.handle import only_daemon, reading, writing
+from tracker.database.months import TABLES, is_month, make_months
 from tracker.errors import BreakevenError
 from tracker.exports.files import replacing
-from tracker.months import TABLES, is_month, make_months
 
 if sys.version_info >= (3, 14):
     from compression import zstd

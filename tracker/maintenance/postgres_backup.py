@@ -12,9 +12,9 @@ from typing import IO
 from sqlalchemy import Connection, Engine, inspect, text
 from sqlmodel import SQLModel
 
-from tracker import derived_tables as derived_tables  # registers the tables, as the next line does
-from tracker import tables as tables
-from tracker.database import migrate, revision, revisions
+from tracker.database import derived_tables as derived_tables  # registers the tables, as the next line does
+from tracker.database import tables as tables
+from tracker.database.handle import migrate, revision, revisions
 from tracker.maintenance.backup import BackupError, part_of
 from tracker.maintenance.postgres_programs import ProgramError, Server, last_words, run, server_of
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL, Connection, Engine, text
 
+from tracker.database.postgres import is_pooled
 from tracker.errors import BreakevenError
-from tracker.postgres import is_pooled
 
 INSTALLED = Path("/usr/lib/postgresql")  # where Debian and Ubuntu put every version beside the others
 OF_PYTHON = ("context", "prepare_threshold")  # what the driver takes and the programs do not know

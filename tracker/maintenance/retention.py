@@ -13,15 +13,15 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, delete, exists, func, insert, or_, select, update
 
-from tracker.asof import IMPORTED, REWORDED
+from tracker.book.asof import IMPORTED, REWORDED
+from tracker.book.listing import GOOD, OFFER, OFFER_POINT, RATE, RATE_POINT, STATISTIC, SWEEP, UNSEEN
 from tracker.config import Settings
-from tracker.database import reading, writing
-from tracker.listing import GOOD, OFFER, OFFER_POINT, RATE, RATE_POINT, STATISTIC, SWEEP, UNSEEN
-from tracker.months import drop_empty
-from tracker.postgres import serialize
+from tracker.database.handle import reading, writing
+from tracker.database.months import drop_empty
+from tracker.database.postgres import serialize
+from tracker.database.rows import to_s
+from tracker.database.schema import TABLES
 from tracker.rollup.run import PRUNED, roll_up
-from tracker.rows import to_s
-from tracker.schema import TABLES
 from tracker.world import World
 
 STATE = TABLES["rollup_state"]

@@ -11,11 +11,11 @@ from sqlalchemy import Connection, Engine, Table, func, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import SQLModel
 
-from tracker import derived_tables as derived_tables  # registers the tables, as the next line does
-from tracker import tables as tables
-from tracker.database import reading
-from tracker.months import months_there
-from tracker.rows import from_s
+from tracker.database import derived_tables as derived_tables  # registers the tables, as the next line does
+from tracker.database import tables as tables
+from tracker.database.handle import reading
+from tracker.database.months import months_there
+from tracker.database.rows import from_s
 
 # the column that dates a row; ``day`` of the rollups counts from 1970
 DATED = {

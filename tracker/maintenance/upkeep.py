@@ -12,9 +12,9 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from tracker.faults import Trouble
+from tracker.database.faults import Trouble
+from tracker.database.months import make_ahead
 from tracker.maintenance.retention import prune
-from tracker.months import make_ahead
 from tracker.rollup.run import roll_up
 from tracker.world import World
 

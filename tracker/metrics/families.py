@@ -13,12 +13,12 @@ from typing import Literal
 
 from engine.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 from tracker.alerting.rules import RULES
+from tracker.answers.snapshot import ModelAnswer, Snapshot, SourceHealth, Vitals
 from tracker.budgets.state import BudgetState
-from tracker.faults import ADVICE, CLOCK
+from tracker.database.faults import ADVICE, CLOCK
 from tracker.metrics.exposition import Family, Sample
 from tracker.metrics.market import exchange_rates, rentals, token_rates
 from tracker.metrics.table import COUNTERS, GAUGES, PREFIX, PROCESS_COUNTERS, PROCESS_GAUGES, Table
-from tracker.snapshot import ModelAnswer, Snapshot, SourceHealth, Vitals
 
 MOST_REASONS = 10  # of rejected rows of one source
 OTHER = "other"

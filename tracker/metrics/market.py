@@ -9,30 +9,29 @@ from statistics import median
 
 from engine.offers import AVAILABILITIES, FIRM, GpuOffer
 from engine.rates import TOKEN_KINDS, TokenRate
-from tracker.asof import ID, SOURCE, Row
-from tracker.book import Book
-from tracker.entries import Entries, Reading
-from tracker.entry_values import usd_per_hour
-from tracker.metrics.exposition import Sample
-from tracker.parts import Part
-from tracker.row_fields import (
+from tracker.book.asof import ID, SOURCE, Row
+from tracker.book.book import Book
+from tracker.book.entries import Entries, Reading
+from tracker.book.entry_values import usd_per_hour
+from tracker.book.parts import Part
+from tracker.book.row_fields import (
     AVAILABILITY,
     CURRENCY,
-    GPU,
     GPU_COUNT,
+    LIST,
     MODEL,
     PRICE,
     PRICE_KIND,
-    PROVIDER,
     RATE,
     RATE_CURRENCY,
     RATE_REGION,
     RATE_SKU,
+    RENTAL,
     SELLER,
-    TIER,
     TRUST,
 )
-from tracker.schema import RATE_SCALE, RENT_SCALE
+from tracker.database.schema import RATE_SCALE, RENT_SCALE
+from tracker.metrics.exposition import Sample
 
 Figure = tuple[str, tuple[str, ...], float]
 Key = tuple[str, ...]
@@ -42,7 +41,6 @@ UNAVAILABLE = AVAILABILITIES.index("unavailable")
 SHARES = 320  # of a price: a count of GPUs that divides it gives whole ones, and a price per GPU that ends as a decimal
 ALWAYS = (0, False, "", "")
 
-LIST, RENTAL = (SELLER, MODEL, RATE_SKU), (PROVIDER, GPU, TIER)
 _conditions = itemgetter(*(RATE[name] for name in ("min_prompt_tokens", "tier_inclusive", "hours_utc", "weekdays")))
 _prices = itemgetter(*(RATE[kind] for kind in TOKEN_KINDS))
 

@@ -13,9 +13,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tracker.alerting.counts import alert_counts
 from tracker.alerting.decisions import active_alerts
-from tracker.database import reading
-from tracker.faults import Trouble
-from tracker.snapshot import Snapshot, Vitals
+from tracker.answers.snapshot import Snapshot, Vitals
+from tracker.database.faults import Trouble
+from tracker.database.handle import reading
 
 PROCESS = ("cpu_seconds", "resident_memory_bytes", "start_time_seconds", "open_fds", "max_fds")
 

@@ -1,1 +1,1 @@
-"""Alembic migrations of the schema in ``tracker.tables``."""
+"""Alembic migrations of the schema in ``tracker.database.tables``."""

@@ -1,14 +1,14 @@
-"""Runs migrations on the handle that ``tracker.database.migrate`` passes in."""
+"""Runs migrations on the handle that ``tracker.database.handle.migrate`` passes in."""
 
 from __future__ import annotations
 
 from alembic import context
 from sqlmodel import SQLModel
 
-from tracker import derived_tables as derived_tables  # registers the tables on the metadata, as the next line does
-from tracker import tables as tables
-from tracker.months import is_month
-from tracker.postgres import serialize
+from tracker.database import derived_tables as derived_tables  # registers the tables on the metadata, as the next line does
+from tracker.database import tables as tables
+from tracker.database.months import is_month
+from tracker.database.postgres import serialize
 
 db = context.config.attributes["db"]
 

@@ -12,14 +12,14 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from engine.offers import AVAILABILITIES, FIRM
-from tracker.exchange import Exchange
-from tracker.held import Held, Window, held
-from tracker.listing import OFFER, OFFERS
+from tracker.book.exchange import Exchange
+from tracker.book.held import Held, Window, held
+from tracker.book.listing import OFFER, OFFERS
+from tracker.book.precedence import place_of, rank_of
+from tracker.book.spans import Span, merged, without
+from tracker.database.rows import from_s, unscaled
+from tracker.database.schema import RENT_SCALE
 from tracker.pictures.chart import Step, joined
-from tracker.precedence import place_of, rank_of
-from tracker.rollup.spans import Span, merged, without
-from tracker.rows import from_s, unscaled
-from tracker.schema import RENT_SCALE
 from tracker.world import World
 
 TRUSTED = ("datacenter", "verified")

@@ -9,16 +9,16 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from tracker.asof import Moment
-from tracker.decided import Decided, course
-from tracker.exchange import Exchange, load_exchange
-from tracker.held import Held, Window, held, window
-from tracker.listing import OFFER, OFFERS, RATE, RATES
+from tracker.answers.decided import Decided, course
+from tracker.book.asof import Moment
+from tracker.book.exchange import Exchange, load_exchange
+from tracker.book.held import Held, Window, held, window
+from tracker.book.listing import OFFER, OFFERS, RATE, RATES
+from tracker.book.spans import within, without
+from tracker.database.rows import unscaled
+from tracker.database.schema import RATE_SCALE, RENT_SCALE
 from tracker.pictures.chart import Chart, Line, Panel, Step, joined
 from tracker.pictures.lowest import lowest_of, stepped
-from tracker.rollup.spans import within, without
-from tracker.rows import unscaled
-from tracker.schema import RATE_SCALE, RENT_SCALE
 from tracker.world import World
 
 MOST, LEAST = timedelta(days=30), timedelta(days=14)  # of time that is shown: as much as is known

@@ -9,12 +9,12 @@ from typing import Any
 from sqlalchemy import Connection
 
 from engine.offers import TIERS
+from tracker.book.timeline import RangeError
+from tracker.database.rows import scaled, unscaled
+from tracker.database.schema import RENT_SCALE
 from tracker.errors import UnknownName, did_you_mean
 from tracker.rollup.offers import COUNTS
 from tracker.rollup.read import market_days
-from tracker.rows import scaled, unscaled
-from tracker.schema import RENT_SCALE
-from tracker.timeline import RangeError
 from tracker.world import World
 
 DAYS = "days"

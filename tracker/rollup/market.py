@@ -14,10 +14,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, case, collate, delete, func, insert, select, update
 
-from tracker.asof import IMPORTED
-from tracker.database import reading, writing
-from tracker.postgres import serialize
-from tracker.schema import TABLES
+from tracker.book.asof import IMPORTED
+from tracker.database.handle import reading, writing
+from tracker.database.postgres import serialize
+from tracker.database.schema import TABLES
 
 GROUP, DAY, MARKET, LEAST, STATE = (
     TABLES[name] for name in ("rollup_group", "rollup_day", "rollup_market", "rollup_least", "rollup_state")

@@ -10,11 +10,11 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from tracker.answers.decided import DECISION, Decided, Subject, course
+from tracker.book.spans import DAY_S, by_day, lower_median
 from tracker.config import Source
-from tracker.decided import DECISION, Decided, Subject, course
-from tracker.rollup.spans import DAY_S, by_day, lower_median
-from tracker.rows import from_s, scaled, to_s
-from tracker.schema import RENT_SCALE
+from tracker.database.rows import from_s, scaled, to_s
+from tracker.database.schema import RENT_SCALE
 
 WINNER = ("provider", "sku", "region", "tier", "gpu", "gpu_count", "weight_format")
 

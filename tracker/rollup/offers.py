@@ -22,8 +22,8 @@ from typing import Any
 from sqlalchemy import Connection, and_, func, or_, select
 
 from engine.offers import AVAILABILITIES
-from tracker.listing import GOOD, OFFER, OFFER_POINT, SWEEP, UNSEEN
-from tracker.rollup.spans import DAY_S, Span, by_day, lower_median, merged, within, without
+from tracker.book.listing import GOOD, OFFER, OFFER_POINT, SWEEP, UNSEEN
+from tracker.book.spans import DAY_S, Span, by_day, lower_median, merged, within, without
 
 COUNTS = (1, 2, 4, 8, 16)
 UNAVAILABLE = AVAILABILITIES.index("unavailable")

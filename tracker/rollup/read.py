@@ -10,11 +10,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, bindparam, select
 
-from tracker.asof import IMPORTED
-from tracker.exchange import Exchange, load_range
+from tracker.book.asof import IMPORTED
+from tracker.book.exchange import Exchange, load_range
+from tracker.database.rows import unscaled
+from tracker.database.schema import RENT_SCALE
 from tracker.rollup.market import ALL, DAY, GROUP, LEAST, MARKET, STATE, Precedence, digest
-from tracker.rows import unscaled
-from tracker.schema import RENT_SCALE
 
 FIRST_DAY = date(1970, 1, 1)
 EPOCH_DAY = FIRST_DAY.toordinal()

@@ -17,19 +17,19 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, and_, delete, func, insert, select, update
 
-from tracker.book import IMPORTED
+from tracker.answers.decided import Subject, subjects
+from tracker.book.book import IMPORTED
+from tracker.book.listing import OFFER, OFFER_POINT, SWEEP
+from tracker.book.points import insert_new
+from tracker.book.spans import DAY_S
 from tracker.config import Source, whole_s
-from tracker.database import reading, writing
-from tracker.decided import Subject, subjects
-from tracker.listing import OFFER, OFFER_POINT, SWEEP
-from tracker.points import insert_new
-from tracker.postgres import serialize
+from tracker.database.handle import reading, writing
+from tracker.database.postgres import serialize
+from tracker.database.rows import to_s
+from tracker.database.schema import TABLES
 from tracker.rollup.market import Precedence, derive, lock, refresh
 from tracker.rollup.models import first_decision, model_days
 from tracker.rollup.offers import Figures, Group, source_days
-from tracker.rollup.spans import DAY_S
-from tracker.rows import to_s
-from tracker.schema import TABLES
 
 GROUP, DAY, MODEL, STATE = (TABLES[name] for name in ("rollup_group", "rollup_day", "rollup_model", "rollup_state"))
 MODELS = ""  # the state of the models' rollups

@@ -13,16 +13,17 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from tracker.alerting.decisions import active_alerts
-from tracker.book import Listed
-from tracker.database import reading
+from tracker.answers.plan_facts import setup_plain
+from tracker.answers.questions import tracked
+from tracker.answers.snapshot import ActiveAlert, ModelAnswer, Snapshot
+from tracker.book.book import Listed
+from tracker.book.offer_search import OfferSearch
+from tracker.book.row_fields import SELLER
+from tracker.database.handle import reading
 from tracker.errors import UnknownName
-from tracker.offer_search import OfferSearch
 from tracker.plain import as_json, plain
 from tracker.present import HEADER, rows, source_line
-from tracker.questions import tracked
-from tracker.readiness import not_ready
-from tracker.row_fields import SELLER
-from tracker.snapshot import ActiveAlert, ModelAnswer, Snapshot
+from tracker.service.readiness import not_ready
 from tracker.web import budgets, pictures, series
 from tracker.web.asked import asked, question_facts
 from tracker.web.front import HEADERS, Served
@@ -223,23 +224,6 @@ def capacity_facts(answer: ModelAnswer) -> dict[str, Any] | None:
         return None
     names = ("requests_per_month", "kind", "error_factor", "source", "reason")
     return {name: plain(getattr(found, name)) for name in names}
-
-
-def setup_plain(answer: ModelAnswer, setup: Any) -> dict[str, Any]:
-    """A setup as JSON values."""
-    return {
-        "fresh": answer.setup_fresh,
-        "kind": setup.kind,
-        "gpu": setup.gpu,
-        "gpu_count_needed": setup.gpu_count_needed,
-        "gpu_count_rented": setup.gpu_count_rented,
-        "machines": setup.machines,
-        "weight_format": setup.weight_format,
-        "tight": setup.fit.tight,
-        "usd_per_hour": plain(setup.usd_per_hour),
-        "usd_per_month": plain(setup.usd_per_month),
-        "offer": plain(setup.offer),
-    }
 
 
 def _json(value: Any, status: int = 200) -> Response:

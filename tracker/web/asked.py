@@ -8,8 +8,8 @@ from typing import Any
 
 from fastapi import HTTPException
 
-from tracker.questions import Question, tracked
-from tracker.snapshot import ModelAnswer, Snapshot
+from tracker.answers.questions import Question, tracked
+from tracker.answers.snapshot import ModelAnswer, Snapshot
 from tracker.world import World
 
 

@@ -8,12 +8,12 @@ from datetime import datetime
 from fastapi import FastAPI, Response
 from sqlalchemy import Engine
 
+from tracker.answers.snapshot import Snapshot
 from tracker.budgets.costs import budgets_at
 from tracker.budgets.facts import budget_facts
 from tracker.budgets.prices import History
-from tracker.database import reading
+from tracker.database.handle import reading
 from tracker.plain import as_json
-from tracker.snapshot import Snapshot
 from tracker.web.past import Budget, asked_moment
 from tracker.world import World
 

@@ -13,9 +13,9 @@ from typing import Protocol
 
 from sqlalchemy import Engine
 
-from tracker.faults import Trouble
+from tracker.answers.snapshot import Snapshot
+from tracker.database.faults import Trouble
 from tracker.pictures.chart import Chart
-from tracker.snapshot import Snapshot
 from tracker.web.scrape import App, Receive, Scope, ScrapeFirst, Scrapes, Send, answer_bytes
 from tracker.world import World
 

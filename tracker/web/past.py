@@ -17,11 +17,11 @@ from typing import TypeVar
 from fastapi import HTTPException
 from sqlalchemy import Engine
 
+from tracker.answers.recompute import Sizer, recompute
+from tracker.answers.snapshot import Snapshot
+from tracker.book.timeline import SETTLED
 from tracker.errors import BreakevenError
 from tracker.moments import past_moment
-from tracker.recompute import Sizer, recompute
-from tracker.snapshot import Snapshot
-from tracker.timeline import SETTLED
 from tracker.world import World
 
 KEPT = 8  # past snapshots; one of 30,000 offers takes some 30 MB

@@ -9,10 +9,10 @@ from sqlalchemy import Engine, select
 
 from tracker.alerting.gallery import charts_of, why_none
 from tracker.alerting.ledger import ALERT
-from tracker.database import reading
+from tracker.book.timeline import MAX_ID
+from tracker.database.handle import reading
 from tracker.pictures.chart import Chart
 from tracker.pictures.studio import NotDrawn
-from tracker.timeline import MAX_ID
 from tracker.web.past import Budget
 from tracker.world import World
 

@@ -10,10 +10,10 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
+from tracker.answers.snapshot import Snapshot
 from tracker.metrics.exposition import Form, Renderer, assemble, compressed
 from tracker.metrics.families import families
 from tracker.metrics.negotiation import Answer, negotiate
-from tracker.snapshot import Snapshot
 
 PATH = "/metrics"
 Scope = MutableMapping[str, Any]

@@ -10,17 +10,17 @@ from typing import Any
 from fastapi import FastAPI, HTTPException, Query, Response
 from sqlalchemy import Engine
 
-from tracker.answer_history import ANSWERS, answer_history
-from tracker.database import reading
+from tracker.answers.answer_history import ANSWERS, answer_history
+from tracker.answers.price_history import PRICES, price_history
+from tracker.answers.questions import nearest_question
+from tracker.book.timeline import changes, safe_cursor, steps
+from tracker.database.handle import reading
+from tracker.database.rows import TICK
 from tracker.errors import UnknownName
 from tracker.moments import since as since_when
 from tracker.moments import span
 from tracker.plain import as_json
-from tracker.price_history import PRICES, price_history
-from tracker.questions import nearest_question
 from tracker.rollup.history import DAYS, day_history, days_between
-from tracker.rows import TICK
-from tracker.timeline import changes, safe_cursor, steps
 from tracker.web.past import Budget, Found, asked_moment, checked
 from tracker.world import World
 

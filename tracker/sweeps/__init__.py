@@ -1,0 +1,1 @@
+"""Sweeps: a source is collected in its turn, resolved, judged and kept."""
