@@ -198,7 +198,8 @@ def test_a_standby_is_one_line(request: pytest.FixtureRequest, postgres: Postgre
 
 @pytest.mark.real
 @pytest.mark.parametrize(
-    ("code", "kind"), [("53100", "full"), ("55P03", "locked"), ("XX001", "damaged"), ("57P01", "gone"), ("53300", "refused")]
+    ("code", "kind"),
+    [("53100", "full"), ("55P03", "locked"), ("XX001", "damaged"), ("57P01", "gone"), ("53300", "refused"), ("42501", "denied")],
 )
 def test_what_the_server_reports_is_told_by_its_code_in_any_language(request: pytest.FixtureRequest, code: str, kind: str) -> None:
     for db in opened(new_book(request, "postgres")):

@@ -12,21 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from databases import new_book, opened
+from databases import Postgres, new_book, opened
+from small_world import small_world
 from sqlalchemy import Engine, select, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from tracker.book.asof import Moment, rows_at
 from tracker.book.bookfile import Dated
 from tracker.book.bookstore import import_dated
 from tracker.book.listing import OFFERS, RATES
+from tracker.database.faults import fault_kind, fault_line
 from tracker.database.handle import open_database, reading, writing
 from tracker.database.latest import newest_first, with_latest
 from tracker.database.months import bounds, drop_empty, is_month, make_ahead, make_all, months_of, months_there
 from tracker.database.rows import OfferRow, RateRow, scaled, to_s
 from tracker.database.tables import RATE_SCALE, RENT_SCALE
 from tracker.maintenance.dump import dump, load
-from tracker.maintenance.retention import take_away
+from tracker.maintenance.retention import prune, take_away
 from tracker.maintenance.stats import book_size
 from tracker.service.clock import mend_future
 from tracker.sweeps.store import SweepReport, record_sweep
@@ -206,6 +208,41 @@ def test_whole_months_go_once_their_points_were_taken_away(pg: Engine) -> None:
     assert [month for month in there(pg) if month[0] == 2025] == [(2025, 1), (2025, 3), (2025, 4)]  # the last of each price stays
     sweep(pg, datetime(2025, 5, 2, tzinfo=UTC), offer(7), offer(9, "still"))
     assert len(told(pg, datetime(2025, 4, 1, tzinfo=UTC))[0]) == 2
+
+
+@pytest.mark.real
+def test_empty_months_that_a_wrong_clock_had_made_go_and_the_next_two_stay(pg: Engine, tmp_path: Path) -> None:
+    """December and its next two months lie over the end of a year; the clock was seen in 2031, and one price is kept there."""
+    now = datetime(2025, 12, 31, 23, 59, 59, tzinfo=UTC)
+    for clock in (now, datetime(2031, 5, 2, tzinfo=UTC)):
+        make_ahead(pg, clock)
+    sweep(pg, datetime(2031, 6, 2, tzinfo=UTC), offer(3))
+    prune(pg, small_world(tmp_path / "world"), now)  # points are kept for ever there
+    assert [month for month in there(pg) if month > (2025, 11)] == [(2025, 12), (2026, 1), (2026, 2), (2031, 6)]
+    assert [month for month in there(pg, "rate_point") if month > (2025, 11)] == [(2025, 12), (2026, 1), (2026, 2)]
+
+
+@pytest.mark.real
+def test_an_account_that_may_make_no_month_is_told_what_it_lacks_and_drops_none(pg: Engine, postgres: Postgres) -> None:
+    sweep(pg, MARCH, offer(3))
+    name = str(pg.url.database)
+    postgres.psql(
+        name, "do $$ begin create role writer login; exception when duplicate_object then null; end $$",
+        "grant select, insert, update, delete on all tables in schema public to writer",
+        "grant usage on all sequences in schema public to writer",
+    )  # fmt: skip
+    writer = open_database(postgres.url(name, user="writer"))
+    sweep(writer, MARCH + HOUR, offer(4))  # its month is there
+    with pytest.raises(SQLAlchemyError) as caught:
+        sweep(writer, MARCH + 400 * DAY, offer(5))
+    assert fault_kind(caught.value) == "denied"
+    assert "user, password" not in fault_line(caught.value)
+    assert "each month of points is one" in fault_line(caught.value)
+    empty = there(pg)
+    with writing(writer) as connection:
+        assert drop_empty(connection, 0, MARCH - 400 * DAY) == 0
+    assert there(pg) == empty
+    writer.dispose()
 
 
 @pytest.mark.real

@@ -19,16 +19,18 @@ ADVICE = {
     "closed": "check that its folder exists and that this account may use it",
     "gone": "check that its server runs and can be reached",
     "refused": "its server refuses us; check user, password, name and the number of connections",
+    "denied": "this account lacks that right; use the one that owns the tables and may create more: each month of points is one",
     "other": "",
 }
 CLOCK = "clock"  # the other kind of trouble: this machine's time
-READS = ("locked", "damaged", "closed", "gone", "refused", "other")  # over when the book can be read again; the rest when it is written
+READS = ("locked", "damaged", "closed", "gone", "refused", "other")  # over when the book can be read again
+WRITES = ("full", "read-only", "denied")  # over when it is written
 SHORT = {  # for whoever may read /readyz: no addresses, no names
     "full": "its disk is full", "locked": "another program has it locked", "read-only": "it cannot be written to",
     "damaged": "it is damaged", "closed": "its file cannot be used", "gone": "its server does not answer",
-    "refused": "its server refuses us",
+    "refused": "its server refuses us", "denied": "its account lacks a right",
 }  # fmt: skip
-PASSING = ("full", "locked", "read-only", "gone", "refused", "closed")  # what may be over when asked again
+PASSING = ("full", "locked", "read-only", "gone", "refused", "denied", "closed")  # what may be over when asked again
 # result codes of SQLite by the start of their name (https://www.sqlite.org/rescode.html)
 _SQLITE = {
     "SQLITE_FULL": "full", "SQLITE_BUSY": "locked", "SQLITE_LOCKED": "locked", "SQLITE_READONLY": "read-only", "SQLITE_CORRUPT": "damaged",
@@ -38,7 +40,7 @@ _SQLITE = {
 _SQLSTATE = {
     "53100": "full", "53200": "gone", "53300": "refused", "55P03": "locked", "40P01": "locked", "40001": "locked", "25006": "read-only",
     "XX001": "damaged", "XX002": "damaged", "08": "gone", "57P": "gone", "58": "closed", "28": "refused",
-    "3D000": "refused", "42501": "refused",
+    "3D000": "refused", "42501": "denied",
 }  # fmt: skip
 
 

@@ -7,11 +7,11 @@ under it. Who makes or drops a month does it alone, under a lock that ends with 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection, Engine, func, select, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from tracker.database.handle import writing
 from tracker.database.postgres import serialize
@@ -19,8 +19,9 @@ from tracker.database.rows import from_s, to_s
 
 TABLES = ("offer_point", "rate_point")
 AHEAD = 2  # months made before they begin
+LAST = 2**62  # s; no month begins so late
 PATIENCE_MS = 2_000  # for those who read and write, until a month is dropped another time
-LOCKED = "55P03"  # lock_not_available
+LATER = ("55P03", "42501")  # lock_not_available; insufficient_privilege: the account that made them may drop them
 _NAME = re.compile(r"(?:offer|rate)_point_(\d{4})_(\d{2})")
 _THERE = text(
     "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = cast(:table as regclass) order by 1"
@@ -91,25 +92,30 @@ def _make(connection: Connection, table: str, month: Month) -> None:
 def make_ahead(db: Engine, now: datetime) -> None:
     """Have the months that begin soon, in a transaction of its own."""
     with writing(db) as connection:
-        make_all(connection, _firsts(now))
+        make_all(connection, [bounds(month)[0] for month in _ahead(now)])
 
 
-def _firsts(now: datetime) -> Iterator[int]:
-    month = (now.year, now.month)
-    for _ in range(1 + AHEAD):
-        yield bounds(month)[0]
-        month = _following(month)
+def _ahead(now: datetime) -> list[Month]:
+    """This month and those that begin soon."""
+    months = [(now.year, now.month)]
+    while len(months) <= AHEAD:
+        months.append(_following(months[-1]))
+    return months
 
 
-def drop_empty(connection: Connection, before: int) -> int:
-    """Drop the months that end before a moment and hold no point any more; returns how many. One that is in use stays for the next time."""
+def drop_empty(connection: Connection, before: int, now: datetime | None = None) -> int:
+    """Drop the months that end before a moment (s) and hold no point; returns how many. One that is in use stays for the next time.
+
+    With ``now`` those that begin after the months made ahead of it go too: a clock that was wrong had them made.
+    """
+    after = LAST if now is None else bounds(_following(_ahead(now)[-1]))[0]
     if connection.dialect.name == "postgresql":
         lock(connection)
     return sum(
         _drop(connection, table, f"{table}_{month[0]:04}_{month[1]:02}")
         for table in TABLES
         for month in months_there(connection, table)
-        if bounds(month)[1] <= before
+        if bounds(month)[1] <= before or bounds(month)[0] >= after
     )
 
 
@@ -129,8 +135,8 @@ def _drop(connection: Connection, table: str, name: str) -> bool:
                 connection.exec_driver_sql(f"drop table {name}")
             connection.exec_driver_sql("set local lock_timeout to default")
             return empty
-    except OperationalError as error:
-        if getattr(error.orig, "sqlstate", None) != LOCKED:
+    except (OperationalError, ProgrammingError) as error:
+        if getattr(error.orig, "sqlstate", None) not in LATER:
             raise
         return False
 

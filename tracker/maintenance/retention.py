@@ -42,14 +42,14 @@ def horizons(settings: Settings, now: datetime) -> tuple[int | None, int | None]
 def prune(db: Engine, world: World, now: datetime, *, dry_run: bool = False) -> dict[str, int]:
     """Rows taken away (or that would be) by table. What is older is rolled up before it goes; months that are empty then go whole."""
     points, sweeps = horizons(world.settings, now)
-    if points is None and sweeps is None:
-        return {}
+    gone: dict[str, int] = {}
+    if points is not None or sweeps is not None:
+        if not dry_run:
+            roll_up(db, world.config.sources, now, precedence=world.settings.precedence.root)
+        gone = take_away(db, points, sweeps, dry_run=dry_run)
     if not dry_run:
-        roll_up(db, world.config.sources, now, precedence=world.settings.precedence.root)
-    gone = take_away(db, points, sweeps, dry_run=dry_run)
-    if points is not None and not dry_run:
         with writing(db) as connection:
-            drop_empty(connection, points)
+            drop_empty(connection, points or 0, now)
     return gone
 
 

@@ -25,7 +25,7 @@ from tracker.answers.snapshot import Snapshot
 from tracker.book.running import RunningBook
 from tracker.budgets.live import Budgets
 from tracker.config import Source, off_reason
-from tracker.database.faults import CLOCK, READS
+from tracker.database.faults import CLOCK, READS, WRITES
 from tracker.database.handle import writing
 from tracker.database.listen import Listener
 from tracker.database.rows import to_s
@@ -96,7 +96,7 @@ class Daemon:
                 found = self._budgets.on(found)
                 keep_decisions(self.db, self.world.config.sources, found, newest)
                 self.alerts.judge(found)
-                self.trouble.over(*((*READS, "full", "read-only") if newest > self._last_sweep else READS))
+                self.trouble.over(*((*READS, *WRITES) if newest > self._last_sweep else READS))
                 self._last_sweep = newest
             except SQLAlchemyError as error:
                 self.trouble.met(error)
