@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from engine.candidates import DEFAULT_SETUPS, Setup, SetupKind, SetupPolicy
 from engine.fits import Fit
@@ -15,11 +15,14 @@ from engine.winners import Compiled, cheapest_of
 
 
 class Leading(Ranking):
-    """What :func:`engine.setups.rank_setups` finds. The best setup of every GPU is there; the rest is worked out at the first question."""
+    """What :func:`engine.setups.rank_setups` finds. The best setup of every GPU is there; the rest is worked out at the first question.
+
+    ``fits`` is asked for those of the model only then.
+    """
 
     __slots__ = ("_asked", "_best", "_whole")
 
-    _asked: tuple[ModelSpec, Iterable[Fit], Market, Mapping[str, WeightFormat], SetupPolicy]
+    _asked: tuple[ModelSpec, Callable[[], Iterable[Fit]], Market, Mapping[str, WeightFormat], SetupPolicy]
     _best: tuple[Setup, ...]
     _whole: Ranking | None
 
@@ -27,7 +30,7 @@ class Leading(Ranking):
         self,
         compiled: Compiled,
         model: ModelSpec,
-        fits: Iterable[Fit],
+        fits: Callable[[], Iterable[Fit]],
         split: Market,
         formats: Mapping[str, WeightFormat],
         policy: SetupPolicy = DEFAULT_SETUPS,
@@ -45,7 +48,8 @@ class Leading(Ranking):
         """All of it. Two who ask at once may both work it out, and find the same."""
         found = self._whole
         if found is None:
-            found = rank_setups(*self._asked)
+            model, fits, split, formats, policy = self._asked
+            found = rank_setups(model, fits(), split, formats, policy)
             object.__setattr__(self, "_whole", found)
         return found
 

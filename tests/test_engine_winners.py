@@ -111,7 +111,7 @@ def test_ranking_index_and_naive_loop_agree(
     wanted = naive(model, fits, offers, policy)
     found = winners([compile_ways(model, fits, FORMATS, policy)], offers, policy).get("m")
     whole, split = rank_setups(model, fits, offers, FORMATS, policy), market_of(offers, policy.offers)
-    leading = Leading(compile_ways(model, fits, FORMATS, policy), model, fits, split, FORMATS, policy)
+    leading = Leading(compile_ways(model, fits, FORMATS, policy), model, lambda: fits, split, FORMATS, policy)
     assert (leading.best, leading.per_gpu(), leading.per_gpu("indicative")) == (whole.best, whole.per_gpu(), whole.per_gpu("indicative"))
     assert (leading.buyable, leading.indicative, leading.rejected) == (whole.buyable, whole.indicative, whole.rejected)
     ranked = whole.best

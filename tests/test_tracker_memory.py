@@ -29,6 +29,15 @@ together.wait()
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmSize")))
 """
 
+STARTED = """
+import gc
+from tracker.service.memory import collect_later, collect_rarely
+collect_later()
+held = [[] for _ in range(200_000)]
+collect_rarely()
+print(len(gc.get_objects()), gc.get_freeze_count())
+"""
+
 
 def reserved_mb(how: str) -> float:
     """Address space of a process in which sixteen threads hold memory."""
@@ -51,3 +60,9 @@ def test_cycles_are_looked_for_seldom_while_a_command_runs_and_after_it(monkeypa
     assert not gc.isenabled()
     assert breakeven("--help").code == 0  # of all: no command runs
     assert gc.isenabled()
+
+
+def test_what_a_start_has_made_is_not_looked_through_again() -> None:
+    begun = subprocess.run([sys.executable, "-c", STARTED], capture_output=True, text=True, check=True, timeout=60)
+    looked, kept = map(int, begun.stdout.split())
+    assert looked < 100 < 200_000 < kept

@@ -1,4 +1,4 @@
-"""What follows from files and code alone, kept in the data directory from one start to the next: facts, and which GPUs hold a model.
+"""What follows from files and code alone, kept in the data directory from one start to the next: facts, and the setups that can win.
 
 It is read back only where the folder and the file are this account's own and nobody else may write to them, where the file is whole,
 and where it was made of the same facts by the same code; else, and where anything is wrong with it, it is worked out again.
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from tracker.facts.values import Facts
 
 Value = TypeVar("Value")
-Fits = tuple[dict[Any, Any], dict[Any, Any]]  # as a Sizer has them
+Ways = dict[Any, Any]  # as a Sizer has them
 
 HERE = Path(__file__).resolve().parent
 CODE = ("engine", "tracker/facts", "tracker/kept.py", "tracker/config.py")  # what facts and fits are worked out by
@@ -47,16 +47,16 @@ class Kept:
         self._had["facts"] = found = self._take("facts", Facts)
         return found
 
-    def fits(self) -> Fits:
-        """Fits by question, and what can win of them; empty where none are kept."""
-        self._had["fits"] = known, compiled = self._take("fits", tuple) or ({}, {})
-        return dict(known), dict(compiled)
+    def ways(self) -> Ways:
+        """What can win, by question; empty where it is not kept."""
+        self._had["ways"] = found = self._take("ways", dict) or {}
+        return dict(found)
 
-    def keep(self, facts: Facts, fits: Fits) -> None:
+    def keep(self, facts: Facts, ways: Ways) -> None:
         """Keep them for the next start; where the files have changed since they were read, nothing."""
         new: dict[str, Any] = {"facts": facts} if self._had.get("facts") is None else {}
-        fits = (dict(fits[0]), dict(fits[1]))  # somebody may be asking for more
-        new |= {"fits": fits} if [part.keys() for part in self._had.get("fits", ())] != [part.keys() for part in fits] else {}
+        ways = dict(ways)  # somebody may be asking for more
+        new |= {"ways": ways} if self._had.get("ways", {}).keys() != ways.keys() else {}
         if new and digest_of(*self._made_of) == self._key:
             with suppress(OSError):
                 self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -41,11 +41,15 @@ from tracker.world import World
 
 @dataclass(slots=True)
 class Sizer:
-    """Remembers which GPUs hold which model: that depends on facts alone, so it is worked out once a start."""
+    """Remembers which GPUs hold which model: that depends on facts alone, so it is worked out once a start.
+
+    What can win of it (``compiled``) is all that most answers need; a start may bring that along from an earlier one.
+    """
 
     world: World
-    known: dict[tuple[str, Need, FitPolicy], tuple[Fit, ...]] = field(default_factory=dict)
     compiled: dict[tuple[str, Need, FitPolicy, SetupPolicy], Compiled] = field(default_factory=dict)
+    _known: dict[tuple[str, Need, FitPolicy], tuple[Fit, ...]] = field(default_factory=dict)
+    _beside: dict[tuple[str, str, str, Need, FitPolicy], tuple[Fit, ...]] = field(default_factory=dict)
     _served: dict[tuple[Fit, str, date], Served] = field(default_factory=dict)
     rentals: Parting = field(default_factory=lambda: Parting(RENTAL))  # what a book has in common with the one before it
     lists: Parting = field(default_factory=lambda: Parting(LIST))
@@ -53,18 +57,30 @@ class Sizer:
     def fits(self, model: ModelSpec, need: Need, policy: FitPolicy) -> tuple[Fit, ...]:
         """Fits and near misses of a model over all GPUs and formats."""
         key = (model.id, need, policy)
-        if key not in self.known:
+        if key not in self._known:
             catalogue = self.world.catalogue
-            self.known[key] = feasible_fits(model, catalogue.gpus.values(), tuple(catalogue.formats.values()), need, policy)
-        return self.known[key]
+            self._known[key] = feasible_fits(model, catalogue.gpus.values(), tuple(catalogue.formats.values()), need, policy)
+        return self._known[key]
+
+    def beside(self, fit: Fit) -> tuple[Fit, ...]:
+        """Those of them on the same GPU in the same format: a hundredth of the work."""
+        key = (fit.model, fit.gpu, fit.weight_format, fit.need, fit.policy)
+        if key not in self._beside:
+            catalogue = self.world.catalogue
+            model, gpu, form = catalogue.models[fit.model], catalogue.gpus[fit.gpu], catalogue.formats[fit.weight_format]
+            self._beside[key] = feasible_fits(model, (gpu,), (form,), fit.need, fit.policy)
+        return self._beside[key]
 
     def ranked(self, model: ModelSpec, split: Market, question: Question) -> Ranking:
         """The setups of a model in a market."""
-        fits, formats = self.fits(model, question.need, question.policy), self.world.catalogue.formats
-        policy = SetupPolicy(offers=question.offers)
+        formats, policy = self.world.catalogue.formats, SetupPolicy(offers=question.offers)
+
+        def fits() -> tuple[Fit, ...]:
+            return self.fits(model, question.need, question.policy)
+
         key = (model.id, question.need, question.policy, policy)
         if key not in self.compiled:
-            self.compiled[key] = compile_ways(model, fits, formats, policy)
+            self.compiled[key] = compile_ways(model, fits(), formats, policy)
         return Leading(self.compiled[key], model, fits, split, formats, policy)
 
     def served(self, setup: Setup, fits: tuple[Fit, ...], workload: Workload, on: date) -> Served:
@@ -136,10 +152,10 @@ def split(whole: Entries[GpuOffer], offers: OfferPolicy) -> Markets:
 
 def answer(world: World, sizer: Sizer, book: Book, model: ModelSpec, question: Question, markets: Markets | None = None) -> ModelAnswer:
     """The cheapest setup, the cheapest rate and what they say about the workload."""
-    fits = sizer.fits(model, question.need, question.policy)
     fresh, shown = _rankings(sizer, model, markets or split(comparable(world, book), question.offers), question)
     rates, rate_fresh = _rates(world, model, book, question)
     setup, rate = shown.best, rates.cheapest
+    fits = sizer.fits(model, question.need, question.policy) if setup is None else sizer.beside(setup.fit)
     capacity = None if setup is None else sizer.served(setup, fits, question.workload, book.at.date())
     point = _break_even(question.workload, setup, rate, capacity)
     return ModelAnswer(

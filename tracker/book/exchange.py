@@ -15,10 +15,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sqlalchemy import Connection, and_, func, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from scrapers.contract import FxQuote
 from tracker.book.asof import Moment
+from tracker.database.inserts import insert_into
 from tracker.database.rows import scaled, to_s, unscaled
 from tracker.database.schema import FX_SCALE, TABLES
 
@@ -154,8 +154,7 @@ def store_rates(connection: Connection, quotes: Iterable[FxQuote], origin: str, 
     if not rows:
         return 0
     before = connection.scalar(select(func.count()).select_from(FX)) or 0
-    insert = postgresql.insert(FX) if connection.dialect.name == "postgresql" else sqlite.insert(FX)
-    connection.execute(insert.on_conflict_do_nothing(), rows)
+    connection.execute(insert_into(connection, FX).on_conflict_do_nothing(), rows)
     return (connection.scalar(select(func.count()).select_from(FX)) or 0) - before
 
 

@@ -10,11 +10,11 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Table, func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import Insert
 
 from tracker.book.asof import REWORDED
 from tracker.book.listing import ACCEPTED, HELD, MISSED, RATES, SWEEP, UNSEEN, Absence, Kind, Known, Listing, Row, whole_sweeps
+from tracker.database.inserts import insert_into
 from tracker.database.months import TABLES, make_months
 from tracker.database.postgres import marked
 from tracker.database.rows import RateRow, columns, state, to_s, values
@@ -211,9 +211,7 @@ def add_dimensions(connection: Connection, dimension: Table, new: Sequence[Mappi
 
 def insert_new(connection: Connection, table: Table) -> Insert:
     """An INSERT that leaves rows alone that exist already."""
-    module = postgresql if connection.dialect.name == "postgresql" else sqlite
-    insertion: Insert = module.insert(table).on_conflict_do_nothing()
-    return insertion
+    return insert_into(connection, table).on_conflict_do_nothing()
 
 
 def list_accepted(connection: Connection, kind: Kind, source: str, key: str, row: Row, last_seen: int, now: datetime) -> None:

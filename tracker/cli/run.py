@@ -48,14 +48,14 @@ def run(
     bound = listen(*address)
     here = session(found, writes=True)
     with only_daemon(here.db):
-        serving = Serving(here.world, here.db, sizer=Sizer(here.world, *kept.fits()))
+        serving = Serving(here.world, here.db, sizer=Sizer(here.world, kept.ways()))
         stop_on_signals(serving.stop)
         url = f"http://{address[0]}:{bound.getsockname()[1]}"
         say(f"page {url}/   metrics {url}/metrics   API {url}/api/v1/models   database {here.db.url.render_as_string(hide_password=True)}")
         share_arenas()  # before there are threads
         serving.serve(bound)
         daemon = _daemon(here, serving)
-        kept.keep(Facts(catalogue=found.catalogue, points=found.points), (serving.sizer.known, serving.sizer.compiled))
+        kept.keep(Facts(catalogue=found.catalogue, points=found.points), serving.sizer.compiled)
         daemon.schedule()
         collect_rarely()
         say("collecting; Ctrl-C stops")

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from sqlalchemy import Connection, Engine, RowMapping, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from scrapers.contract import FxQuote, Licence
 from scrapers.http import StoredPage
@@ -29,6 +28,7 @@ from tracker.book.points import insert_new as insert_new
 from tracker.book.remembered import Listings, Remembered
 from tracker.book.standing import Standing, standing_of
 from tracker.database.handle import reading, writing
+from tracker.database.inserts import insert_into
 from tracker.database.months import make_months
 from tracker.database.postgres import serialize
 from tracker.database.rows import OfferRow, RateRow, identified, to_ms, to_s
@@ -212,8 +212,7 @@ def _note_unmapped(connection: Connection, report: SweepReport) -> None:
         for kind, name in dict.fromkeys(report.unmapped)
     ]
     if rows:
-        module = postgresql if connection.dialect.name == "postgresql" else sqlite
-        statement = module.insert(UNMAPPED)
+        statement = insert_into(connection, UNMAPPED)
         connection.execute(
             statement.on_conflict_do_update(index_elements=["source", "kind", "name"], set_={"last_seen": statement.excluded.last_seen}),
             rows,
@@ -226,8 +225,7 @@ def _keep_pages(connection: Connection, report: SweepReport) -> None:
             "source": report.source, "url": page.url, "etag": page.etag, "last_modified": page.last_modified,
             "headers": json.dumps(dict(page.headers)), "body": zlib.compress(page.body, 6), "fetched_at": page.fetched_at,
         }  # fmt: skip
-        module = postgresql if connection.dialect.name == "postgresql" else sqlite
-        statement = module.insert(PAGE).values(**row)
+        statement = insert_into(connection, PAGE).values(**row)
         connection.execute(statement.on_conflict_do_update(index_elements=["source", "url"], set_=row))
 
 
