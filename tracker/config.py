@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, model_validator
+from pydantic import ConfigDict, Field, RootModel, ValidationError, model_validator
 
 from engine.offers import Tier, Trust
 from tracker.budgets.settings import BudgetsSettings
 from tracker.errors import ConfigError, UnknownName, did_you_mean
 from tracker.guard.settings import GpuBands, GuardSettings
+from tracker.strict import Strict
 
-Table = TypeVar("Table", bound=BaseModel)
 HOUR_S = 3600
 
 
@@ -31,18 +31,14 @@ MOST_QUESTIONS = 20  # beside the default one: each is worked out, kept and expo
 YEAR_H = 366 * 24  # times beyond are slips of the pen, and infinity is a TOML number
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class DatabaseSettings(_Strict):
+class DatabaseSettings(Strict):
     """Where the history is kept, and how long a process that collects a source is left alone with it."""
 
     url: str = ""
     lease_s: float = Field(default=60, ge=1, le=HOUR_S)
 
 
-class WebSettings(_Strict):
+class WebSettings(Strict):
     """Where the page, the API and ``/metrics`` listen, and the address people reach the page at."""
 
     host: str = "127.0.0.1"
@@ -50,7 +46,7 @@ class WebSettings(_Strict):
     public_url: str = Field(default="", pattern=r"^(https?://[^\s?#]*[^\s?#/])?$")
 
 
-class AlsoSettings(_Strict):
+class AlsoSettings(Strict):
     """A further question: what it leaves out is as in ``[track]``. ``name`` stands for the offers it admits."""
 
     name: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9_-]{0,39})?$")
@@ -62,7 +58,7 @@ class AlsoSettings(_Strict):
     providers: tuple[str, ...] = ()
 
 
-class TrackSettings(_Strict):
+class TrackSettings(Strict):
     """What is compared: models, the workload, the memory policy and which offers and rates are eligible; and what else is asked."""
 
     models: tuple[str, ...]
@@ -76,7 +72,7 @@ class TrackSettings(_Strict):
     rate_sources: tuple[str, ...] = ()
 
 
-class FetchSettings(_Strict):
+class FetchSettings(Strict):
     """How gently and how long a source is asked. Times in seconds, sizes in bytes."""
 
     user_agent: str = Field(min_length=1)
@@ -88,7 +84,7 @@ class FetchSettings(_Strict):
     host_spacing_s: float = Field(default=1, ge=0, le=HOUR_S)
 
 
-class BodiesSettings(_Strict):
+class BodiesSettings(Strict):
     """How long and how much of what the sources answered is kept. Sizes in bytes: all bodies compressed, one as it was read."""
 
     days: int = Field(default=30, ge=0, le=10 * 366)
@@ -96,13 +92,13 @@ class BodiesSettings(_Strict):
     max_body_bytes: int = Field(default=32 * 2**20, ge=0)
 
 
-class RecomputeSettings(_Strict):
+class RecomputeSettings(Strict):
     """How often ages move when nothing is collected."""
 
     every_s: int = Field(default=60, ge=1, le=60)
 
 
-class RetentionSettings(_Strict):
+class RetentionSettings(Strict):
     """How many days are kept; 0 is for ever."""
 
     points_days: int = Field(default=0, ge=0, le=MOST_DAYS)
@@ -112,32 +108,32 @@ class RetentionSettings(_Strict):
 class PrecedenceSettings(RootModel[dict[str, tuple[str, ...]]]):
     """Provider -> sources, first believed first."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class BaselineSettings(RootModel[dict[str, Annotated[Decimal, Field(gt=0, le=10**6)]]]):
     """Model -> USD an hour of what is rented for it today: what a saving is measured against."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
-class Settings(_Strict):
+class Settings(Strict):
     """``tracker.toml``."""
 
-    database: DatabaseSettings = DatabaseSettings()
-    web: WebSettings = WebSettings()
+    database: DatabaseSettings = Field(default_factory=DatabaseSettings)
+    web: WebSettings = Field(default_factory=WebSettings)
     track: TrackSettings
     fetch: FetchSettings
-    bodies: BodiesSettings = BodiesSettings()
-    recompute: RecomputeSettings = RecomputeSettings()
-    guard: GuardSettings = GuardSettings()
-    retention: RetentionSettings = RetentionSettings()
-    precedence: PrecedenceSettings = PrecedenceSettings({})
-    baseline: BaselineSettings = BaselineSettings({})
-    budget: BudgetsSettings = BudgetsSettings({})
+    bodies: BodiesSettings = Field(default_factory=BodiesSettings)
+    recompute: RecomputeSettings = Field(default_factory=RecomputeSettings)
+    guard: GuardSettings = Field(default_factory=GuardSettings)
+    retention: RetentionSettings = Field(default_factory=RetentionSettings)
+    precedence: PrecedenceSettings = Field(default_factory=lambda: PrecedenceSettings({}))
+    baseline: BaselineSettings = Field(default_factory=lambda: BaselineSettings({}))
+    budget: BudgetsSettings = Field(default_factory=lambda: BudgetsSettings({}))
 
 
-class SourceSettings(_Strict):
+class SourceSettings(Strict):
     """One table of ``sources.toml``."""
 
     kind: Literal["rent", "marketplace", "token", "fx"]
@@ -234,8 +230,9 @@ def load_config(config_dir: Path, user_dir: Path | None = None) -> Config:
     missing = [n for n, f in Settings.model_fields.items() if f.is_required() and n not in parts]
     if missing:
         raise ConfigError(f"{config_dir / 'tracker.toml'}: table [{missing[0]}] is missing; restore it from the shipped file")
-    parts["guard"] = parts.get("guard", GuardSettings()).model_copy(update={"bands": _load_bands(config_dir, user_dir)})
-    return Config(settings=Settings(**parts), sources=_load_sources(config_dir, user_dir), config_dir=config_dir, user_dir=user_dir)
+    parts["guard"] = (parts.get("guard") or GuardSettings()).model_copy(update={"bands": _load_bands(config_dir, user_dir)})
+    settings = Settings.model_construct(**parts)  # of tables that have been checked, one by one
+    return Config(settings=settings, sources=_load_sources(config_dir, user_dir), config_dir=config_dir, user_dir=user_dir)
 
 
 def _load_bands(config_dir: Path, user_dir: Path | None) -> dict[str, GpuBands]:

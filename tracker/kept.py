@@ -25,7 +25,7 @@ Value = TypeVar("Value")
 Ways = dict[Any, Any]  # as a Sizer has them
 
 HERE = Path(__file__).resolve().parent
-CODE = ("engine", "tracker/facts", "tracker/kept.py", "tracker/config.py")  # what facts and fits are worked out by
+CODE = ("engine", "tracker/facts", "tracker/kept.py", "tracker/config.py", "tracker/strict.py")  # what facts and fits are worked out by
 FACTS = ("*.toml", "instances.csv", "models/*.toml", "throughput/*.csv")  # and of
 ROOMS = ("engine.", "tracker.facts.values")  # whose dataclasses are kept; of others none is made, whatever a file says
 PLAIN = {("decimal", "Decimal"), ("datetime", "date")}

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from tracker.config import HOUR_S
 from tracker.errors import ConfigError
+from tracker.strict import Strict
 
 VARIABLE = r"^[A-Z][A-Z0-9_]*$"
 ADDRESS = r"^[^@\s,<>]+@[^@\s,<>]+$"  # of one person, without the name
 
 
-class Route(BaseModel):
+class Route(Strict):
     """What all routes have."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     kind: ClassVar[str]
     enabled: bool = True
     timeout_s: float = Field(default=10, gt=0, le=HOUR_S)  # of a whole delivery, from the connection to the answer

@@ -11,22 +11,19 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from tracker.alerting.routes import ROUTES, Route
 from tracker.config import YEAR_H, read_tables, validated
 from tracker.errors import ConfigError, did_you_mean
+from tracker.strict import Strict
 
 FILE = "alerts.toml"
 CLOCK = r"([01]\d|2[0-3]):[0-5]\d"
 Tier = Literal["on_demand", "spot", "reserved"]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Rule(_Strict):
+class Rule(Strict):
     """What all rules have. ``urgent`` passes quiet hours and the daily limit; ``digest`` waits for the daily digest."""
 
     kind: ClassVar[str]
@@ -48,7 +45,7 @@ class Priced(Rule):
     cooldown_percent: Decimal = Field(default=Decimal(1000), gt=0, le=1000)  # a move as large as this does not wait for the cooldown
 
 
-class Asked(_Strict):
+class Asked(Strict):
     """About which answers: of which models to which questions. Empty: all that are tracked."""
 
     models: tuple[str, ...] = ()
@@ -159,7 +156,7 @@ RULES: Mapping[str, type[Rule]] = {
 }  # fmt: skip
 
 
-class Delivery(_Strict):
+class Delivery(Strict):
     """When people are told. Times of day are of ``time_zone``."""
 
     time_zone: str = "UTC"
@@ -180,7 +177,7 @@ class Delivery(_Strict):
         return (time.fromisoformat(start), time.fromisoformat(end)) if start != end else None
 
 
-class Switching(_Strict):
+class Switching(Strict):
     """What it takes to move: the new setup is paid for while the weights arrive and while both run."""
 
     link_gbps: Decimal = Field(default=Decimal(10), gt=0)

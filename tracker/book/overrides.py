@@ -9,20 +9,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from engine.rates import TokenPrices
 from engine.units import HOURS_PER_MONTH
 from tracker.config import read_tables
 from tracker.facts.toml import validated
+from tracker.strict import Strict
 
 Price = Annotated[Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 PERIODS = {"hour": Decimal(1), "month": Decimal(HOURS_PER_MONTH)}
 
 
-class _Stated(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Stated(Strict):
     provider: str = Field(min_length=1)
     region: str = ""
     currency: str = Field(default="USD", pattern="^[A-Z]{3}$")
@@ -38,10 +37,8 @@ class _Stated(BaseModel):
         return self
 
 
-class PricesTable(BaseModel):
+class PricesTable(Strict):
     """API rates per Mtok by token kind; one that is left out is unknown."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     input: Price | None = None
     cache_read: Price | None = None

@@ -6,16 +6,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
+from pydantic import ConfigDict, Field, RootModel, model_validator
+
+from tracker.strict import Strict
 
 NAME = r"^[a-z0-9][a-z0-9_-]{0,40}$"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ApiUse(_Strict):
+class ApiUse(Strict):
     """A workload of a model at API prices: those of one provider, or the cheapest of each moment."""
 
     model: str
@@ -24,7 +22,7 @@ class ApiUse(_Strict):
     tokens_per_month: Decimal | None = Field(default=None, gt=0, le=10**18)  # of the workload's mix; None: the workload's volume
 
 
-class BudgetSettings(_Strict):
+class BudgetSettings(Strict):
     """What it covers, all together."""
 
     usd_per_month: Decimal = Field(gt=0, le=10**9)
@@ -42,7 +40,7 @@ class BudgetSettings(_Strict):
 class BudgetsSettings(RootModel[dict[Annotated[str, Field(pattern=NAME)], BudgetSettings]]):
     """Budgets by name."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     @property
     def uses(self) -> frozenset[ApiUse]:

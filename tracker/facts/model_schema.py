@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tracker.facts.schema import Basis, Count, Facts, OtherFact, Positive, Sourced, Strict, Text
+from tracker.facts.schema import Basis, Count, Facts, OtherFact, Positive, Sourced, Text
+from tracker.strict import Strict
 
 
 class LayerGroupTable(Strict):

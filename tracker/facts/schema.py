@@ -6,7 +6,9 @@ from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
+
+from tracker.strict import Strict
 
 Basis = Literal[
     "files", "config", "measured", "vendor", "recipe", "secondary", "rounded", "derived", "idealised", "overhead", "memory"
@@ -16,12 +18,6 @@ Engine = Literal["vllm", "llama.cpp"]
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[Decimal, Field(gt=0)]
-
-
-class Strict(BaseModel):
-    """A table without unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Sourced(Strict):
@@ -77,7 +73,7 @@ class FormatTable(Sourced):
     engines: tuple[Engine, ...]
     compute: Compute = "bf16"
     fallback_compute: Literal["bf16", "fp8", "none"] = "bf16"
-    bytes_per_param_by_basis: dict[str, Positive] = {}
+    bytes_per_param_by_basis: dict[str, Positive] = Field(default_factory=dict)
 
 
 class FlopsTable(Strict):

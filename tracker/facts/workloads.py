@@ -16,8 +16,8 @@ from engine.rate_choice import RatePolicy
 from engine.workloads import StatedCapacity, TokenMix, Workload, requests_per_month
 from tracker.config import read_tables
 from tracker.errors import ConfigError, UnknownName, did_you_mean
-from tracker.facts.schema import Strict
 from tracker.facts.toml import validated
+from tracker.strict import Strict
 
 
 class MixTable(Strict):

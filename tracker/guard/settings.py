@@ -7,17 +7,15 @@ from datetime import date
 from decimal import Decimal
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from tracker.strict import Strict
 
 Factor = Annotated[Decimal, Field(gt=1)]
 Share = Annotated[Decimal, Field(ge=0, le=1)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Band(_Strict):
+class Band(Strict):
     """Least and most a price may be, both inclusive. USD per GPU-hour, or USD per Mtok."""
 
     least: Decimal = Field(ge=0)
@@ -34,7 +32,7 @@ class Band(_Strict):
         return self.least <= price <= self.most
 
 
-class GpuBands(_Strict):
+class GpuBands(Strict):
     """One GPU of gpu_bands.toml: bands by tier, USD per GPU-hour."""
 
     on_demand: Band
@@ -53,7 +51,7 @@ def _band(least: str, most: str) -> Band:
     return Band(least=Decimal(least), most=Decimal(most))
 
 
-class TokenBands(_Strict):
+class TokenBands(Strict):
     """Bands by token kind, USD per Mtok. A stated 0 is free, which no band judges."""
 
     input: Band = _band("0.001", "200")
@@ -68,7 +66,7 @@ class TokenBands(_Strict):
         return band
 
 
-class SpotSettings(_Strict):
+class SpotSettings(Strict):
     """What a spot or reserved price may be of the on-demand price of the same machine."""
 
     strict: tuple[str, ...] = ("gcp", "azure", "oci", "scaleway")
@@ -77,7 +75,7 @@ class SpotSettings(_Strict):
     far_share: Factor = Decimal("1.5")
 
 
-class MarketSettings(_Strict):
+class MarketSettings(Strict):
     """Statistics of marketplaces: which asks count, and when a figure is one."""
 
     reliability: Share = Decimal("0.95")
@@ -87,13 +85,13 @@ class MarketSettings(_Strict):
     headline: str = Field(default="second_host", pattern="^(second_host|p10)$")
 
 
-class GuardSettings(_Strict):
+class GuardSettings(Strict):
     """``[guard]``. A change is beyond a limit when it is at least that many times up or down."""
 
     # bands
     gpu: Band = _band("0.01", "100")  # for GPUs that gpu_bands.toml does not name
     bands: Mapping[str, GpuBands] = {}
-    token: TokenBands = TokenBands()
+    token: TokenBands = Field(default_factory=TokenBands)
     # changes
     rent_change: Factor = Decimal("1.9")
     spot_change: Factor = Decimal("3.95")
@@ -116,7 +114,7 @@ class GuardSettings(_Strict):
     count: Factor = Decimal("1.8")
     region: Factor = Decimal(3)
     regions: int = Field(default=5, ge=2)
-    spot: SpotSettings = SpotSettings()
+    spot: SpotSettings = Field(default_factory=SpotSettings)
     # elsewhere
     providers: int = Field(default=3, ge=1)
     token_providers: int = Field(default=2, ge=1)
@@ -142,7 +140,7 @@ class GuardSettings(_Strict):
     mass_share: Share = Decimal("0.5")
     anchors: Mapping[str, tuple[str, ...]] = {}
     # marketplaces
-    market: MarketSettings = MarketSettings()
+    market: MarketSettings = Field(default_factory=MarketSettings)
 
     def rent_limit(self, tier: str) -> Decimal:
         """How far a rental price of a tier may move."""
