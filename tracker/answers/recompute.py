@@ -29,11 +29,11 @@ from tracker.answers.questions import Question, tracked
 from tracker.answers.snapshot import ModelAnswer, Snapshot, SourceHealth
 from tracker.book.book import Book, read_book
 from tracker.book.entries import Entries
-from tracker.book.offer_market import market_of
-from tracker.book.parts import Parting
+from tracker.book.offer_market import alike, market_of
 from tracker.book.precedence import offer_disagreements, preferred_offers, rate_disagreements
 from tracker.book.row_fields import IS_SLICE, LIST, RENTAL
 from tracker.book.stated import with_overrides
+from tracker.book.trail import Trail
 from tracker.database.handle import reading
 from tracker.facts.workloads import rate_policy
 from tracker.world import World
@@ -51,8 +51,8 @@ class Sizer:
     _known: dict[tuple[str, Need, FitPolicy], tuple[Fit, ...]] = field(default_factory=dict)
     _beside: dict[tuple[str, str, str, Need, FitPolicy], tuple[Fit, ...]] = field(default_factory=dict)
     _served: dict[tuple[Fit, str, date], Served] = field(default_factory=dict)
-    rentals: Parting = field(default_factory=lambda: Parting(RENTAL))  # what a book has in common with the one before it
-    lists: Parting = field(default_factory=lambda: Parting(LIST))
+    rentals: Trail = field(default_factory=Trail)  # what a book has in common with the one before it
+    lists: Trail = field(default_factory=Trail)
 
     def fits(self, model: ModelSpec, need: Need, policy: FitPolicy) -> tuple[Fit, ...]:
         """Fits and near misses of a model over all GPUs and formats."""
@@ -110,10 +110,10 @@ def of_book(book: Book, sources: tuple[SourceHealth, ...], world: World, sizer: 
     """All answers from a book that was read before, and from what ``overrides.toml`` states."""
     book = with_overrides(book, world.overrides, world.settings.track.rate_sources)
     whole = comparable(world, book)
-    whole.fresh().follow(sizer.rentals)
-    book.rates.fresh().follow(sizer.lists)
     default, *others = tracked(world)
     markets = {offers: split(whole, offers) for offers in {question.offers for question in (default, *others)}}
+    whole.fresh().follow(sizer.rentals, RENTAL, map(alike, markets))
+    book.rates.fresh().follow(sizer.lists, LIST)
 
     def answers(question: Question) -> Iterator[ModelAnswer]:
         return (answer(world, sizer, book, world.model(name), question, markets[question.offers]) for name in question.models)

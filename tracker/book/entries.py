@@ -14,8 +14,10 @@ from typing import Any, Generic, Literal, TypeVar, overload
 from engine.offers import GpuOffer
 from engine.rates import TokenRate
 from tracker.book.asof import AT, ID, IMPORTED, SOURCE, Row
+from tracker.book.cheapest import Shape, cheapest
 from tracker.book.exchange import Exchange
-from tracker.book.parts import Part, Parting, parted
+from tracker.book.parts import Part, parted
+from tracker.book.trail import Fields, Trail
 from tracker.config import Source, whole_s
 from tracker.database.rows import from_s, to_s
 
@@ -130,12 +132,13 @@ class Reading(Generic[Value]):
 class Entries(Sequence[Listed[Value]]):
     """Rows of one reading in the order of the book, as entries. ``rows`` are for those who look at them all."""
 
-    __slots__ = ("_by", "_every", "_fresh", "_where", "reading", "rows")
+    __slots__ = ("_by", "_cheapest", "_every", "_fresh", "_where", "reading", "rows")
 
     def __init__(self, rows: Sequence[Row], reading: Reading[Value], every: Mapping[tuple[int, ...], Set[Any]] | None = None) -> None:
         self.rows = rows
         self.reading: Reading[Value] = reading
-        self._by: dict[tuple[int, ...], Mapping[Any, Part]] = {}
+        self._by: dict[Fields, Mapping[Any, Part]] = {}
+        self._cheapest: dict[Fields, Mapping[Shape, Row]] = {}
         self._fresh: Entries[Value] | Literal["all"] | None = None
         self._where: dict[tuple[int, frozenset[Any]], Sequence[Row]] = {}
         self._every: dict[tuple[int, ...], Set[Any]] = dict(every or {})
@@ -198,9 +201,16 @@ class Entries(Sequence[Listed[Value]]):
         found = self._where.get((field, wanted))
         return self._where.setdefault((field, wanted), [r for r in self.rows if r[field] in wanted]) if found is None else found
 
-    def follow(self, parting: Parting) -> None:
-        """Take the rows by some of their fields from one who follows the books."""
-        self._by[parting.fields] = parting.of(self.rows)
+    def cheapest(self, *fields: int) -> Mapping[Shape, Row]:
+        """The cheapest row of those that are alike in those fields."""
+        found = self._cheapest.get(fields)
+        return self._cheapest.setdefault(fields, cheapest(self.rows, fields)) if found is None else found
+
+    def follow(self, trail: Trail, by: Fields, alike: Iterable[Fields] = ()) -> None:
+        """Take the rows by some of their fields, and the cheapest of those alike in others, from one who follows the books."""
+        trail.move(self.rows)
+        self._by[by] = trail.parts(by)
+        self._cheapest |= {fields: trail.cheapest(fields) for fields in alike}
 
     def given(self) -> Iterator[Listed[Value]]:
         """Those that are no rows of the database."""

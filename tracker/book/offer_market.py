@@ -4,7 +4,7 @@ and place only the cheapest can be rented for less, so only that one becomes a v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import itemgetter
@@ -12,7 +12,8 @@ from typing import Any
 
 from engine.ladders import Ladder, Market, ladder, market
 from engine.offers import GpuOffer, OfferPolicy
-from tracker.book.asof import ID, SOURCE, Row
+from tracker.book.asof import Row
+from tracker.book.cheapest import Shape, names
 from tracker.book.entries import Entries, Reading
 from tracker.book.entry_values import usd_per_hour
 from tracker.book.row_fields import (
@@ -26,17 +27,13 @@ from tracker.book.row_fields import (
     PRICE_KIND,
     PROVIDER,
     REGION,
-    SKU,
     TERM_MONTHS,
     TIER,
     TRUST,
 )
 from tracker.database.schema import RENT_SCALE
 
-Shape = tuple[Any, ...]
-
 _alike = (GPU, GPU_COUNT, MAX_GPU_COUNT, CURRENCY, PRICE_KIND, TIER, TRUST, AVAILABILITY)
-_names = itemgetter(PROVIDER, SKU, REGION, SOURCE)
 _form = itemgetter(GPU_COUNT, MAX_GPU_COUNT, PRICE_KIND)
 
 
@@ -44,10 +41,13 @@ def market_of(entries: Entries[GpuOffer], policy: OfferPolicy) -> Market:
     """The offers as the policy sees them."""
     if policy.seen_since is not None or policy.at is not None:  # it looks at moments, which offers that are alike do not share
         return market((entry.value for entry in entries), policy)
-    split = _refusals(entries, policy, _cheapest(entries.rows, itemgetter(*_alike, *_asked(policy))))
-    eligible = {gpu: by_refusal[""] for gpu, by_refusal in split.items() if "" in by_refusal}
-    refused = {gpu: {why: rows for why, rows in by_refusal.items() if why} for gpu, by_refusal in split.items()}
-    return Market({gpu: _ladder(rows, entries.reading) for gpu, rows in eligible.items()}, Refused(refused, entries.reading))
+    split = _Split(entries, policy)
+    return Market(Eligible(split), Refused(split))
+
+
+def alike(policy: OfferPolicy) -> tuple[int, ...]:
+    """The fields in which offers are alike to a policy, but for price and place."""
+    return (*_alike, *_asked(policy))
 
 
 def _asked(policy: OfferPolicy) -> Iterator[int]:
@@ -62,65 +62,96 @@ def _asked(policy: OfferPolicy) -> Iterator[int]:
         yield TERM_MONTHS
 
 
-def _cheapest(rows: Iterable[Row], alike: itemgetter[Shape]) -> dict[Shape, Row]:
-    """The cheapest row of those that are alike; of equal ones the first by names, then in the order of the book."""
-    best: dict[Shape, Row] = {}
-    for row in rows:
-        shape = alike(row)
-        held = best.get(shape)
-        if held is None or row[PRICE] < held[PRICE] or (row[PRICE] == held[PRICE] and _names(row) < _names(held)):
-            best[shape] = row
-    return best
+@dataclass(slots=True)
+class _Split:
+    """The cheapest rows by GPU and refusal: parted for the GPUs that somebody asks for."""
 
+    entries: Entries[GpuOffer]
+    policy: OfferPolicy
+    _by_gpu: dict[str, list[tuple[Shape, Row]]] = field(default_factory=dict)
+    _words: dict[Shape, str] = field(default_factory=dict)
+    _found: dict[str, dict[str, list[Row]]] = field(default_factory=dict)
 
-def _refusals(entries: Entries[GpuOffer], policy: OfferPolicy, best: Mapping[Shape, Row]) -> dict[str, dict[str, dict[Shape, Row]]]:
-    """By GPU and refusal the cheapest row of each form in which it is sold."""
-    words: dict[Shape, str] = {}
-    split: dict[str, dict[str, dict[Shape, Row]]] = {}
-    for shape, row in best.items():
+    @property
+    def gpus(self) -> Mapping[str, Sequence[tuple[Shape, Row]]]:
+        """The cheapest offers of each GPU, one of a shape."""
+        if not self._by_gpu:
+            by_gpu: dict[str, list[tuple[Shape, Row]]] = {}
+            for shape, row in self.entries.cheapest(*alike(self.policy)).items():
+                by_gpu.setdefault(shape[0], []).append((shape, row))
+            self._by_gpu = by_gpu
+        return self._by_gpu
+
+    def of(self, gpu: str) -> Mapping[str, Sequence[Row]]:
+        """By refusal; "" is none."""
+        found = self._found.get(gpu)
+        if found is None:
+            found = {}
+            for shape, row in self.gpus.get(gpu, ()):
+                found.setdefault(self._refusal(shape, row), []).append(row)
+            self._found[gpu] = found
+        return found
+
+    def _refusal(self, shape: Shape, row: Row) -> str:
         said = shape[4:]  # all that the policy looks at
-        if said not in words:
-            words[said] = policy.refusal(entries.reading.listed(row).value)
-        rows, form = split.setdefault(row[GPU], {}).setdefault(words[said], {}), _form(row)
-        if form not in rows or _is_cheaper(row, rows[form], entries):
-            rows[form] = row
-    return split
+        if said not in self._words:
+            self._words[said] = self.policy.refusal(self.entries.reading.listed(row).value)
+        return self._words[said]
 
-
-def _is_cheaper(row: Row, held: Row, entries: Entries[GpuOffer]) -> bool:
-    one, other = _order(row, entries.reading), _order(held, entries.reading)
-    if one != other:
-        return one < other
-    places = {row[ID]: place for place, row in enumerate(entries.rows)}  # alike in their price and all their names: the first one
-    return places[row[ID]] < places[held[ID]]
+    def ladder(self, rows: Iterable[Row]) -> Ladder:
+        """Of offers of one GPU: of the cheapest in each form in which it is sold."""
+        forms, reading = dict[Shape, tuple[Shape, Row]](), self.entries.reading
+        for row in rows:
+            form, told = _form(row), (_order(row, reading), row)
+            if form not in forms or told < forms[form]:
+                forms[form] = told
+        return ladder([reading.listed(row).value for _, row in forms.values()])
 
 
 def _order(row: Row, reading: Reading[GpuOffer]) -> tuple[Any, ...]:
     price: int | Decimal = row[PRICE] if row[CURRENCY] == "USD" else usd_per_hour(row, reading) * RENT_SCALE
-    return (price, *_names(row))
+    return (price, *names(row))
 
 
-def _ladder(rows: Mapping[Shape, Row], reading: Reading[GpuOffer]) -> Ladder:
-    return ladder([reading.listed(row).value for row in rows.values()])
+@dataclass(slots=True)
+class Eligible(Mapping[str, Ladder]):
+    """Ladders of what is admitted, by GPU: made when somebody asks for that GPU."""
+
+    split: _Split
+    _made: dict[str, Ladder] = field(default_factory=dict)
+
+    def __getitem__(self, gpu: str) -> Ladder:
+        found = self._made.get(gpu)
+        return self._made.setdefault(gpu, self.split.ladder(self.split.of(gpu)[""])) if found is None else found
+
+    def __contains__(self, gpu: object) -> bool:
+        return isinstance(gpu, str) and "" in self.split.of(gpu)
+
+    def __iter__(self) -> Iterator[str]:
+        return filter(self.__contains__, self.split.gpus)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 @dataclass(slots=True)
 class Refused(Mapping[str, Mapping[str, Ladder]]):
     """Ladders of what was refused, by GPU and reason: made when somebody asks why."""
 
-    rows: Mapping[str, Mapping[str, Mapping[Shape, Row]]]
-    reading: Reading[GpuOffer]
+    split: _Split
     _made: dict[str, dict[str, Ladder]] = field(default_factory=dict)
 
     def __getitem__(self, gpu: str) -> Mapping[str, Ladder]:
+        if gpu not in self.split.gpus:
+            raise KeyError(gpu)
         found = self._made.get(gpu)
         if found is None:
-            made = {why: _ladder(rows, self.reading) for why, rows in self.rows[gpu].items()}
+            made = {why: self.split.ladder(rows) for why, rows in self.split.of(gpu).items() if why}
             found = self._made.setdefault(gpu, made)
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.rows)
+        return iter(self.split.gpus)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.split.gpus)

@@ -4,14 +4,17 @@ same object, with what was worked out of it. Most rows of a book are those of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import insort
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeVar
 
 from tracker.book.asof import ID, Row
 
-_by_id, _by_key = itemgetter(ID), itemgetter(0)
+_by_key = itemgetter(0)
+_END: Row = (float("inf"),)  # of an id above all others
 
 Found = TypeVar("Found")
 Parts = dict[Any, "Part"]
@@ -33,47 +36,70 @@ class Part:
 
 def parted(rows: Sequence[Row], fields: tuple[int, ...]) -> Parts:
     """Rows by those fields, in the order of these."""
-    parts: dict[Any, list[Row]] = {}
+    groups: dict[Any, list[Row]] = {}
     for row, key in zip(rows, map(itemgetter(*fields), rows), strict=True):
-        parts.setdefault(key, []).append(row)
-    return {key: Part(parts[key]) for key in sorted(parts)}
+        groups.setdefault(key, []).append(row)
+    return {key: Part(groups[key]) for key in sorted(groups)}
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Rows to take away from those of the book before, and rows to add then: a row at another price is one of each."""
+
+    gone: Sequence[Row]
+    came: Sequence[Row]
+
+
+def moved(before: Sequence[Row], rows: Sequence[Row]) -> Moved:
+    """What makes these rows of those before. It compares them by being the same object, so it never takes one for another; where rows
+    are not in the order of their ids, it may take some away and add them again."""
+    gone: list[Row] = []
+    came: list[Row] = []
+    olds, news = chain(before, (_END,)), chain(rows, (_END,))
+    for old, new in zip(olds, news, strict=False):  # a look at each row, so it does no more than that for most of them
+        while old is not new:
+            if old[ID] == new[ID]:
+                gone.append(old)
+                came.append(new)
+                break
+            if old[ID] < new[ID]:
+                gone.append(old)
+                old = next(olds)
+            else:
+                came.append(new)
+                new = next(news)
+    return Moved(gone, came)
 
 
 @dataclass(slots=True)
 class Parting:
-    """Follows the rows of one book after another. It compares rows by being the same object, so it never takes one for another."""
+    """Follows the rows of one book after another."""
 
     fields: tuple[int, ...]
-    _rows: Sequence[Row] = ()  # keeps alive what is compared
-    _places: dict[int, int] = field(default_factory=dict)
-    _parts: Parts = field(default_factory=dict)
+    parts: Parts = field(default_factory=dict)
 
-    def of(self, rows: Sequence[Row]) -> Mapping[Any, Part]:
-        """The parts of the rows."""
-        if rows is not self._rows:
-            places = dict(zip(map(id, rows), range(len(rows)), strict=True))
-            came, gone = places.keys() - self._places.keys(), self._places.keys() - places.keys()
-            many = (len(came) + len(gone)) * 2 > len(rows)
-            self._parts = parted(rows, self.fields) if many else self._moved(rows, places, came, gone)
-            self._rows, self._places = rows, places
-        return self._parts
+    def follow(self, rows: Sequence[Row], what: Moved) -> None:
+        """Take over what moved since, of which these rows come."""
+        many = (len(what.came) + len(what.gone)) * 2 > len(rows)
+        self.parts = parted(rows, self.fields) if many else self._after(what)
 
-    def _moved(self, rows: Sequence[Row], places: Mapping[int, int], came: Iterable[int], gone: Iterable[int]) -> Parts:
+    def _after(self, what: Moved) -> Parts:
         """The parts before, but for those that lost a row or got one."""
-        key_of, parts = itemgetter(*self.fields), dict(self._parts)
-        moved: dict[Any, list[Row]] = {}
-        for key in {key_of(self._rows[self._places[id_]]) for id_ in gone}:
-            moved[key] = [row for row in parts[key].rows if id(row) in places]
-        for id_ in came:
-            row = rows[places[id_]]
-            key = key_of(row)
-            if key not in moved:
-                moved[key] = list(parts[key].rows) if key in parts else []
-            moved[key].append(row)
-        for key, found in moved.items():
-            if found:
-                found.sort(key=_by_id)
-                parts[key] = Part(found, before=self._parts[key].known) if key in self._parts else Part(found)
+        key_of, parts, held = itemgetter(*self.fields), dict(self.parts), dict[Any, list[Row]]()
+        for row, key in zip(what.gone, map(key_of, what.gone), strict=True):
+            if key not in held:
+                held[key] = list(parts[key].rows)
+            held[key].remove(row)
+        for row, key in zip(what.came, map(key_of, what.came), strict=True):
+            if key not in held:
+                held[key] = list(parts[key].rows) if key in parts else []
+            insort(held[key], row)  # by their ids, which differ
+        is_sorted = True
+        for key, rows in held.items():
+            was = parts.get(key)
+            is_sorted = is_sorted and was is not None
+            if rows:
+                parts[key] = Part(rows) if was is None else Part(rows, before=was.known)
             else:
-                del parts[key]
-        return parts if parts.keys() == self._parts.keys() else dict(sorted(parts.items(), key=_by_key))
+                parts.pop(key, None)
+        return parts if is_sorted else dict(sorted(parts.items(), key=_by_key))
