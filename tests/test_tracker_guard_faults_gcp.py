@@ -170,3 +170,36 @@ def test_case_56_eight_spot_gpus_may_cost_less_than_four(watched: Watched) -> No
         source="gcp",
     )
     assert len(watched.book().offers) == 2
+
+
+def machine(price: str, name: str, region: str, count: int = 1, **other: Any) -> Any:
+    return offer(price, sku=name, region=region, gpu="nvidia-a100-sxm-80", gpu_count=count, provider="gcp", **other)
+
+
+ELSEWHERE = ("us-central1", "us-east4", "europe-west4", "asia-southeast1")
+
+
+def test_a_commitment_does_not_wait_for_a_price_on_demand_that_lacks_the_gpu(watched: Watched) -> None:
+    """Google, 2022-09: in Toronto an A2 machine was 1.21 on demand, its CPU and memory, and 2.80 for a year, as much as elsewhere."""
+    rows = [machine("4.67", "a2-ultragpu-1g", region) for region in ELSEWHERE]
+    year = {"tier": "reserved", "term_months": 12}
+    rows += [machine("2.95", "a2-ultragpu-1g", region, **year) for region in ELSEWHERE]
+    toronto = machine("1.21", "a2-ultragpu-1g", "northamerica-northeast2")
+    watched.sweep(0, *rows, toronto, machine("2.80", "a2-ultragpu-1g", "northamerica-northeast2", **year), source="gcp")
+    assert watched.states() == [("pending", "3.9 times below its other regions")]
+    watched.sweep(60, *rows, toronto, machine("5.50", "a2-ultragpu-1g", "northamerica-northeast2", **year), source="gcp")
+    assert ("pending", "reserved price above on demand") in watched.states()  # of its other regions, too
+
+
+@pytest.mark.parametrize(
+    ("price", "held"),
+    [
+        ("28.04", False),  # 3.2 times below, per GPU: Google's a3-megagpu-8g against a3-highgpu-1g in Tokyo, 2025-03
+        ("11.13", True),  # the price of one GPU read as that of eight
+        ("712.1", True),  # and that of eight as the price of one
+    ],
+)
+def test_spot_prices_of_two_series_of_machines_move_apart_by_less_than_their_count(watched: Watched, price: str, held: bool) -> None:
+    single = machine("11.13", "a3-highgpu-1g", "asia-northeast1", tier="spot")
+    watched.sweep(0, single, machine(price, "a3-megagpu-8g", "asia-northeast1", 8, tier="spot"), source="gcp")
+    assert [reason for _, reason in watched.states()] == (["price per GPU contradicts that of machines with one GPU"] if held else [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -226,3 +227,33 @@ def test_of_the_recorded_series_of_azure_just_the_outliers_wait(shared: Path, db
     found = {(entry["subject"].split()[1], entry["subject"].split()[2]) for entry in waiting(db)}
     assert found == {(MACHINE, POLAND), ("Standard_ND96amsr_A100_v4", POLAND)} == {one for one in far if one in found}
     assert {(machine, region) for machine, region in far if machine.startswith("Standard_ND")} == found
+
+
+@pytest.mark.shared
+def test_of_the_recorded_series_of_google_just_prices_without_the_gpu_wait(shared: Path, db: Engine, world: World) -> None:
+    """Counted without our code: an A2 machine below 30 % of its middle over all regions and dates is CPU and memory alone.
+
+    Real prices are not: commitments of a region whose price on demand lacks the GPU, and spot prices of a3-megagpu-8g that fell months
+    before those of a3-highgpu.
+    """
+    path = shared / "series" / "gpu-clouds" / "gcp_monthly_2022_2025.csv.gz"
+    columns = {"usd_hour": "demand", "usd_hour_spot": "spot", "usd_month_1y_cud": "reserved", "usd_month_3y_cud": "reserved"}
+    prices: dict[tuple[str, str], list[tuple[str, Decimal]]] = {}
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for line in csv.DictReader(file):
+            for column in columns:
+                is_known = line[column] and not (column == "usd_hour_spot" and Decimal(line[column]) * 5 < Decimal(line["usd_hour"]))
+                if is_known and not (line["machine_type"].startswith("a2-ultragpu") and "cud" in column):  # real ones reach 0.23
+                    prices.setdefault((line["machine_type"], column), []).append((line["region"], Decimal(line[column])))
+    lacking = {
+        (machine, region, column)
+        for (machine, column), found in prices.items()
+        if machine.startswith("a2-")
+        for least in [median(price for _, price in found) * 3 / 10]
+        for region, price in found
+        if price < least
+    }
+    import_history(db, "gcp", path, world, NOW)
+    held = [entry["subject"].split() for entry in waiting(db)]
+    assert len(held) == len(lacking) == 29
+    assert Counter((words[1], words[2], words[-1]) for words in held) == Counter((m, r, columns[c]) for m, r, c in lacking)

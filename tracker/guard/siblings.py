@@ -121,28 +121,34 @@ _PLACE = ("provider", "sku", "region", "gpu", "gpu_count", "trust")
 
 
 def _spot(priced: Sequence[_Priced], machines: _Machines, moved: frozenset[str], settings: GuardSettings, found: Contradictions) -> None:
-    """Spot and reserved prices against on demand. One of the two is wrong when they contradict: both wait, but a listed one stays."""
+    """Spot and reserved prices against on demand. One of the two is wrong when they contradict: both wait, but a listed one stays.
+
+    An on-demand price that its other regions contradict is no measure; what they ask is.
+    """
+    apart = frozenset(found.doubts)
     for group in _grouped(priced, _PLACE, moved).values():
         base = [one for one in group if one.row.tier == "on_demand" and one.row.valid_from is None]
         for on_demand in base:
             for other in group:
                 if other.row.tier != "on_demand" and not {other.key, on_demand.key}.isdisjoint(moved):
-                    _against(other, on_demand, machines, moved, settings, found)
+                    _against(other, on_demand, machines, on_demand.key in apart, moved, settings, found)
 
 
 def _against(
     other: _Priced,
     on_demand: _Priced,
     machines: _Machines,
+    is_apart: bool,
     moved: frozenset[str],
     settings: GuardSettings,
     found: Contradictions,
 ) -> None:
     tier, spot = other.row.tier.replace("_", " "), settings.spot
-    usual = max(on_demand.usd, machines.middle(on_demand.row) or on_demand.usd)
+    middle = machines.middle(on_demand.row) or on_demand.usd
+    usual = max(on_demand.usd, middle)
     if other.usd < usual * spot.least_share and other.key in moved:
         found.add(other.key, f"{tier} price is {other.usd / usual:.0%} of on demand: a part of it is missing")
-    if other.usd <= on_demand.usd * spot.most_share:
+    if other.usd <= (middle if is_apart else on_demand.usd) * spot.most_share:
         return
     reason = f"{tier} price above on demand"
     if other.row.provider not in spot.strict:
@@ -165,10 +171,15 @@ def _counts(priced: Sequence[_Priced], moved: frozenset[str], settings: GuardSet
         if not singles or not several:
             continue
         low, high = min(one.usd for one in singles), max(one.usd for one in singles)
-        off = [one for one in several if one.usd <= low / settings.count or one.usd >= high * settings.count]
+        off = [one for one in several if not low / (limit := _count_limit(one.row, settings)) < one.usd < high * limit]
         for one in _suspects(singles, several, off):
             if one.key in moved:
                 found.add(one.key, f"price per GPU contradicts that of {'machines with one GPU' if one in off else 'larger machines'}")
+
+
+def _count_limit(row: OfferRow, settings: GuardSettings) -> Decimal:
+    """How many times off the single ones. Spot prices of two series of machines move apart; one read per GPU is off by the count."""
+    return max(settings.count, Decimal(row.gpu_count) / 2) if row.tier == "spot" else settings.count
 
 
 def _suspects(singles: list[_Priced], several: list[_Priced], off: list[_Priced]) -> Iterator[_Priced]:
