@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +21,7 @@ from sqlalchemy import Engine
 
 from tracker.database.handle import DatabaseProblem, alembic_config, only_daemon, open_database
 from tracker.maintenance.backup import BackupError, backup, restore
+from tracker.maintenance.dump import dump
 
 HOUR = timedelta(hours=1)
 
@@ -90,16 +92,45 @@ def test_a_backup_never_takes_the_place_of_a_file_unasked(db: Engine, tmp_path: 
     sweep(db, "rents", T0 + HOUR, offer("2.00"))
     backup(db, tmp_path / "copy", replace=True)
     assert counts(tmp_path / "copy") == counts(book_of(db))
-    with pytest.raises(BackupError, match=r"is there already; name another file$"):
-        backup(db, book_of(db), replace=True)
+
+
+@pytest.mark.parametrize("part", ["", "-wal", "-shm", "-journal", ".lock"])
+@pytest.mark.parametrize("write", [backup, dump])
+def test_nothing_is_written_over_the_book_or_a_part_of_it(
+    db: Engine, tmp_path: Path, write: Callable[..., object], part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(db)
+    book, before = book_of(db), counts(book_of(db))
+    monkeypatch.chdir(book.parent)
+    (tmp_path / "link").symlink_to(f"{book}{part}")
+    for target in (Path(f"{book}{part}"), Path(f"{book.name}{part}"), tmp_path / "link"):
+        with pytest.raises(BackupError, match=r"is the book itself; name another file$"):
+            write(db, target, replace=True)
+    assert counts(book) == before
+
+
+def test_an_export_never_takes_the_place_of_a_file_unasked_nor_of_what_is_none(db: Engine, tmp_path: Path) -> None:
+    fill(db)
+    (tmp_path / "mine").write_text("the only copy", encoding="utf-8")
+    with pytest.raises(BackupError, match="mine: is there already; name another file, or say --force"):
+        dump(db, tmp_path / "mine")
+    assert (tmp_path / "mine").read_text(encoding="utf-8") == "the only copy"
+    os.mkfifo(tmp_path / "pipe")
+    for write in (backup, dump):
+        with pytest.raises(BackupError, match=r"pipe: is there already; name another file$"):
+            write(db, tmp_path / "pipe", replace=True)
+    assert (tmp_path / "pipe").is_fifo()
+    dump(db, tmp_path / "mine", replace=True)
+    assert (tmp_path / "mine").read_bytes()[:4] == b"\x28\xb5\x2f\xfd"  # RFC 8878, 3.1.1: the number of a Zstandard frame
 
 
 def test_a_damaged_book_makes_no_backup(db: Engine, tmp_path: Path) -> None:
     fill(db)
     db.dispose()
     damage(book_of(db))
-    with pytest.raises(BackupError, match=r"damaged|cannot be copied"):
+    with pytest.raises(BackupError, match=r"damaged|cannot be copied") as caught:
         backup(db, tmp_path / "copy")
+    assert "\n" not in str(caught.value)
     assert others(tmp_path) == set()
 
 
@@ -248,6 +279,7 @@ def test_the_commands(tmp_path: Path) -> None:
     folders = [run(tmp_path, "db", *words) for words in (("backup", ".", "--force"), ("backup", "", "--force"), ("export", "/"))]
     assert {(told.code, told.err.partition(": ")[2].partition(": ")[2]) for told in folders} == {(1, "is a folder; name a file in it\n")}
     assert "--force puts the backup in its place" in run(tmp_path, "db", "restore", str(copy)).err
+    assert "say --force" in run(tmp_path, "db", "export", str(copy)).err
     restored = run(tmp_path, "db", "restore", str(copy), "--force")
     assert (
         restored.code,

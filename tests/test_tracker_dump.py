@@ -177,8 +177,9 @@ def without_a_row(body: bytes) -> bytes:
         (newer, "of schema 9999; this program reads"),
         (lambda body: b'{"prices": 1}\n', "is no whole export of a book"),
         (lambda body: b"", "is no whole export of a book"),
+        (lambda body: body.partition(b"\n")[0] + b"\n", "is no whole export of a book"),
     ],
-    ids=["shortened", "another-price", "without-a-row", "newer", "something-else", "empty"],
+    ids=["shortened", "another-price", "without-a-row", "newer", "something-else", "empty", "head-only"],
 )
 def test_what_is_not_whole_changes_nothing(
     db: Engine, request: pytest.FixtureRequest, tmp_path: Path, spoil: Callable[[bytes], bytes], message: str

@@ -67,9 +67,9 @@ def restore_from(file: File, force: Force = False, as_json: Json = False) -> Non
         say(f"{file} is the book now" + ("" if kept is None else f"; the one before is {kept}"))
 
 
-def export_to(file: File, as_json: Json = False) -> None:
+def export_to(file: File, force: Force = False, as_json: Json = False) -> None:
     """Write the whole book, every table of it, to one file that a book of any database takes."""
-    _say_rows(dump(_book(), file), f"written to {file}", as_json)
+    _say_rows(dump(_book(), file, replace=force), f"written to {file}", as_json)
 
 
 def import_from(file: File, force: Force = False, as_json: Json = False) -> None:

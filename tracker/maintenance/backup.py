@@ -15,6 +15,7 @@ from tracker.database.handle import migrate, only_daemon, open_database, revisio
 from tracker.errors import BreakevenError
 
 COMPANIONS = ("-wal", "-shm")  # files of a database in WAL mode
+OURS = ("", *COMPANIONS, "-journal", ".lock")  # what a running book is made of
 
 
 class BackupError(BreakevenError):
@@ -26,8 +27,7 @@ def backup(db: Engine, target: Path, *, replace: bool = False) -> int:
     source = sqlite_file(db)
     if not source.exists():
         raise BackupError(f"{source}: there is no book yet")
-    if target.exists() and (not replace or target.samefile(source)):
-        raise BackupError(f"{target}: is there already; name another file{'' if target.samefile(source) else ', or say --force'}")
+    free_place(db, target, replace=replace)
     with part_of(target) as part:
         _copy(source, part)
         _check(part, str(source))
@@ -55,6 +55,17 @@ def restore(db: Engine, found: Path, now: datetime, *, replace: bool = False) ->
         return _swap(part, book, now)
 
 
+def free_place(db: Engine, target: Path, *, replace: bool) -> None:
+    """BackupError where a file must not be written: something is there, or it is the book itself or a part of it, whatever is said."""
+    file = db.url.database if db.dialect.name == "sqlite" else None
+    if file and target.resolve() in {Path(file + suffix).resolve() for suffix in OURS}:
+        raise BackupError(f"{target}: is the book itself; name another file")
+    if target.is_dir():
+        raise BackupError(f"{target}: is a folder; name a file in it")
+    if target.exists() and not (replace and target.is_file()):
+        raise BackupError(f"{target}: is there already; name another file{', or say --force' if target.is_file() else ''}")
+
+
 def sqlite_file(db: Engine) -> Path:
     """The file of a SQLite book; BackupError where it has none."""
     if db.dialect.name != "sqlite" or not db.url.database:
@@ -65,8 +76,6 @@ def sqlite_file(db: Engine) -> Path:
 @contextmanager
 def part_of(target: Path) -> Iterator[Path]:
     """A new file beside ``target`` to be put in its place; gone afterwards."""
-    if target.is_dir():
-        raise BackupError(f"{target}: is a folder; name a file in it")
     part = target.with_name(target.name + ".part")
     part.parent.mkdir(parents=True, exist_ok=True)
     _remove(part)
@@ -102,7 +111,7 @@ def _check(copy: Path, name: str) -> None:
     except sqlite3.Error as error:
         found = [str(error)]
     if found != ["ok"]:
-        raise BackupError(f"{name}: is damaged: {'; '.join(text for text in found if text != 'ok')}")
+        raise BackupError(f"{name}: is damaged: {' '.join('; '.join(text for text in found if text != 'ok').split())}")
 
 
 def _bring_up(copy: Path, found: Path) -> None:

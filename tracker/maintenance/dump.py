@@ -29,6 +29,7 @@ from tracker.database.handle import only_daemon, reading, writing
 from tracker.database.months import TABLES, is_month, make_months
 from tracker.errors import BreakevenError
 from tracker.exports.files import replacing
+from tracker.maintenance.backup import free_place
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -57,8 +58,9 @@ class _Dumped:
         self.file.write(line)
 
 
-def dump(db: Engine, path: Path) -> dict[str, int]:
+def dump(db: Engine, path: Path, *, replace: bool = False) -> dict[str, int]:
     """Write every row of the book to ``path``, as it is at one moment; returns how many each table has."""
+    free_place(db, path, replace=replace)
     counts: dict[str, int] = {}
     with replacing(path) as part, reading(db) as connection, zstd.open(part, "wb") as file:
         out = _Dumped(file, hashlib.sha256())
@@ -130,7 +132,7 @@ def _insert(connection: Connection, path: Path, known: Mapping[str, Table], line
     found = json.loads(head)
     if found["format"] != FORMAT or found["schema"] != (ours := _schema(connection)):
         raise DumpError(f"{path}: is {found['format']!r} of schema {found['schema']}; this program reads {FORMAT!r} of schema {ours}")
-    line = next(lines)
+    line = next(lines, b"")
     while True:
         found = json.loads(line)
         if "sha256" in found:

@@ -15,7 +15,7 @@ from sqlmodel import SQLModel
 from tracker.database import derived_tables as derived_tables  # registers the tables, as the next line does
 from tracker.database import tables as tables
 from tracker.database.handle import migrate, revision, revisions
-from tracker.maintenance.backup import BackupError, part_of
+from tracker.maintenance.backup import BackupError, free_place, part_of
 from tracker.maintenance.postgres_programs import ProgramError, Server, last_words, run, server_of
 
 VERSIONS = "alembic_version"
@@ -30,8 +30,7 @@ def backup(db: Engine, target: Path, *, replace: bool = False) -> int:
     with db.connect() as connection:
         if revision(connection) is None:
             raise BackupError(f"database {db.url.database}: there is no book yet")
-    if target.exists() and not replace:
-        raise BackupError(f"{target}: is there already; name another file, or say --force")
+    free_place(db, target, replace=replace)
     with part_of(target) as part:
         run(server, "pg_dump", "--format=custom", "--schema=public", "--no-password", f"--file={part}", f"--dbname={server.conninfo}")
         _schema_of(server, part)
