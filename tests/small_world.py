@@ -18,6 +18,7 @@ from sqlalchemy import Engine
 from engine.budgets import Spent
 from scrapers.contract import FxQuote
 from tracker.answers.snapshot import ActiveAlert, Vitals
+from tracker.book.remembered import Remembered
 from tracker.budgets.state import BudgetState, Part
 from tracker.database.handle import migrate, open_database
 from tracker.database.rows import OfferRow, RateRow, scaled
@@ -237,13 +238,13 @@ def fx(day: date, **per_eur: str) -> list[FxQuote]:
     return [FxQuote(base="EUR", currency=currency, rate=Decimal(units), day=day) for currency, units in per_eur.items()]
 
 
-def sweep(db: Engine, source: str, at: datetime, *rows: OfferRow | RateRow, **how: object) -> int:
+def sweep(db: Engine, source: str, at: datetime, *rows: OfferRow | RateRow, remembered: Remembered | None = None, **how: object) -> int:
     """Record a sweep of ``source`` that saw ``rows`` at ``at`` and took two seconds; returns the change points."""
     stated: dict[str, object] = dict(
         source=source, started_at=at - timedelta(seconds=2), finished_at=at, status="ok", rows=len(rows),
         offers=[row for row in rows if isinstance(row, OfferRow)], rates=[row for row in rows if isinstance(row, RateRow)],
     )  # fmt: skip
-    return record_sweep(db, SweepReport(**(stated | how)))  # type: ignore[arg-type]
+    return record_sweep(db, SweepReport(**(stated | how)), remembered=remembered)  # type: ignore[arg-type]
 
 
 # 37 hours of $2.875, 683 to come, and one of them that nobody knows the price of: $106.375 and $1,963.625, $2,070 together.

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import random
+import subprocess
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -16,8 +19,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.exposition import generate_latest as generate_open_metrics
 from prometheus_client.registry import Collector
 
-from tracker.metrics.exposition import Family, Renderer, assemble, compressed
+from tracker.metrics.exposition import TOGETHER, Family, Form, Renderer, Sample, assemble, pieces
 from tracker.metrics.negotiation import negotiate
+from tracker.metrics.packing import Packer
 
 # --- against prometheus_client ---------------------------------------------------------------------------------------------
 
@@ -39,6 +43,9 @@ def any_family(draw: st.DrawFn) -> Family:
     samples = draw(st.lists(st.tuples(values, NUMBERS), max_size=4))
     text = draw(st.one_of(HOSTILE, st.text(max_size=20).filter(lambda t: not any("\ud800" <= c <= "\udfff" for c in t))))
     return Family(name=draw(NAMES), text=text, kind=draw(st.sampled_from(("gauge", "counter"))), labels=labels, samples=samples)
+
+
+FORMS: tuple[Form, ...] = ("text", "openmetrics")
 
 
 class Stock(Collector):
@@ -81,15 +88,15 @@ def test_our_names_are_the_same_under_every_scheme_we_claim(scheme: str) -> None
 def test_a_second_rendering_tells_the_new_number_and_forgets_what_is_gone() -> None:
     renderer, family = Renderer(), Family(name="a", text="", kind="gauge", labels=("b",), samples=[(("x",), 1.0), (("y",), 2.0)])
     renderer.lines([family])
-    ((_, lines),) = renderer.lines([replace(family, samples=[(("y",), 3.0)])])
-    assert lines == 'a{b="y"} 3.0\n'
+    ((_, texts),) = renderer.lines([replace(family, samples=[(("y",), 3.0)])])
+    assert texts == ['a{b="y"} 3.0\n']
 
 
 def test_series_that_are_gone_are_not_remembered_for_ever() -> None:
     renderer, family = Renderer(), Family(name="a", text="", kind="gauge", labels=("b",), samples=[])
     for number in range(1000):
-        ((_, lines),) = renderer.lines([replace(family, samples=[((str(number),), 1.0)])])
-        assert lines == f'a{{b="{number}"}} 1.0\n'
+        ((_, texts),) = renderer.lines([replace(family, samples=[((str(number),), 1.0)])])
+        assert texts == [f'a{{b="{number}"}} 1.0\n']
     (written,) = renderer._written.values()
     assert (len(written.lines), len(written.heads) < 200) == (1, True)
 
@@ -98,9 +105,48 @@ def test_a_sample_that_is_kept_is_written_as_before_and_an_equal_one_as_it_is() 
     renderer, family = Renderer(), Family(name="a", text="", kind="gauge", labels=("b",), samples=[])
     kept: list[Any] = [(("x",), 1.5), (("y",), 0.0)]
     for samples in (kept, [kept[0], (("y",), -0.0)], [(("y",), 2), kept[0]], kept[::-1]):
-        ((_, lines),) = renderer.lines([replace(family, samples=samples)])
-        ((_, anew),) = Renderer().lines([replace(family, samples=samples)])
-        assert lines == anew
+        assert renderer.lines([replace(family, samples=samples)]) == Renderer().lines([replace(family, samples=samples)])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_kept_through_many_changes_is_what_is_written_from_nothing(seed: int) -> None:
+    """Samples that move, come, go, change places and are the same objects as before, in several hundreds and in a few."""
+    dice, renderer, packers = random.Random(seed), Renderer(), {form: Packer() for form in FORMS}
+    families = [Family(name=f"f{n}", text="t", kind="gauge", labels=("b",), samples=[]) for n in range(4)]
+    for _ in range(40):
+        families = [replace(family, samples=_changed(dice, list(family.samples))) for family in families]
+        written, anew = renderer.lines(families), Renderer().lines(families)
+        assert written == anew
+        for form in FORMS:
+            body, packed = assemble(written, form), packers[form].packed(pieces(written, form))
+            assert gzip.decompress(packed) == body
+            assert packed == Packer().packed(pieces(anew, form))
+        assert assemble(written, "text") == generate_latest(stock(families))
+
+
+def _changed(dice: random.Random, samples: list[Sample]) -> list[Sample]:
+    for place in dice.sample(range(len(samples)), min(len(samples), dice.choice((0, 1, 5)))):
+        samples[place] = (samples[place][0], dice.choice((dice.random(), dice.randrange(10**7), 0.0, -0.0)))
+    what = dice.choice(("nothing", "nothing", "come", "many come", "go", "turn"))
+    if what in ("come", "many come"):
+        place = dice.randint(0, len(samples))
+        samples[place:place] = [((str(dice.random()),), 1.0) for _ in range(2 * TOGETHER if what == "many come" else 1)]
+    elif what == "go":
+        start = dice.randint(0, len(samples))
+        del samples[start : start + dice.randint(0, 9)]
+    elif what == "turn":
+        samples.reverse()
+    return samples
+
+
+def test_a_family_that_could_not_be_written_is_written_whole_the_next_time() -> None:
+    renderer, family = Renderer(), Family(name="a", text="", kind="gauge", labels=("b",), samples=[(("x",), 1.0), (("y",), 2.0)])
+    renderer.lines([family])
+    wrong = replace(family, samples=[(("x",), 5.0), (("y", "z"), 6.0)])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="zip"):
+            renderer.lines([wrong])
+    assert renderer.lines([family]) == Renderer().lines([family])
 
 
 def test_a_sample_has_a_value_for_every_label() -> None:
@@ -110,9 +156,19 @@ def test_a_sample_has_a_value_for_every_label() -> None:
 
 def test_gzip_gives_the_body_back_and_always_the_same_bytes() -> None:
     body = b'a{b="c"} 1.0\n' * 1000
-    assert gzip.decompress(compressed(body)) == body
-    assert compressed(body) == compressed(body)
-    assert len(compressed(body)) < len(body) / 50
+    packed = Packer().packed([body])
+    assert gzip.decompress(packed) == body
+    assert packed == Packer().packed([body])
+    assert len(packed) < len(body) / 50
+
+
+def test_gzip_in_pieces_is_one_stream_for_readers_that_know_of_no_second_one() -> None:
+    packer = Packer()
+    for texts in ([b""], [b"a" * 70_000, b"", b"b\n"], [b"a" * 70_000, b"c"], [], [b"c", bytes(range(256)) * 300, b"c"]):
+        reader = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        assert reader.decompress(packer.packed(texts)) == b"".join(texts)
+        assert (reader.eof, reader.unused_data) == (True, b"")
+        assert subprocess.run(["gzip", "-dc"], input=packer.packed(texts), capture_output=True, check=True).stdout == b"".join(texts)
 
 
 # --- negotiation -----------------------------------------------------------------------------------------------------------

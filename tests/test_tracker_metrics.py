@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import subprocess
 from collections.abc import Callable, Iterable
@@ -10,24 +11,29 @@ from datetime import timedelta
 from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from time import monotonic
 from typing import Any
 
 import pytest
 from processes import Running
 from servers import Prometheus
-from small_world import BUDGETS, FILES, T0, VITALS, fill, offer, small_world, sweep
+from small_world import BUDGETS, FILES, T0, VITALS, fill, fx, offer, rate, small_world, sweep
 from sqlalchemy import Engine
 from upstream import Upstream
 from worlds import serve_market, serve_shared, write_user_config
 
 from scrapers.http import HostGate
+from tracker.answers.ageing import latest
 from tracker.answers.health import source_health
 from tracker.answers.recompute import Sizer, of_book, recompute
 from tracker.answers.snapshot import Snapshot
 from tracker.book.book import read_book
 from tracker.book.entry_values import offers_of, rates_of
+from tracker.book.remembered import Remembered
+from tracker.book.running import RunningBook
 from tracker.database.handle import reading
+from tracker.database.rows import OfferRow
 from tracker.metrics.exposition import Form, Renderer, assemble
 from tracker.metrics.families import families
 from tracker.metrics.table import COUNTERS, GAUGES, PREFIX, PROCESS_COUNTERS, PROCESS_GAUGES
@@ -187,6 +193,60 @@ def test_at_full_size_there_are_one_to_three_thousand_series(upstream: Upstream,
 
 def taken_for_fresh(entries: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(replace(entry, fresh=True, imported=False) for entry in entries)
+
+
+# --- what is kept from one look to the next ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_kept_tells_what_is_worked_out_from_nothing(db: Engine, world: World, seed: int) -> None:
+    """Offers move, come, go, sell out and grow old, in two currencies and odd numbers of GPUs; rates of exchange move as well."""
+    dice, now = random.Random(seed), T0
+    own, sizer, renderer = Remembered(), Sizer(world), Renderer()
+    running = RunningBook(world.config.sources, own)
+    listed = {sku: _drawn(dice, sku) for sku in map(str, range(30))}
+    for _ in range(30):
+        now += timedelta(minutes=dice.choice((1, 20, 20, 50, 400)))
+        what = dice.choice(("rents", "rents", "rents", "tokens", "ecb", "nothing"))
+        if what == "rents":
+            listed |= {sku: _drawn(dice, sku) for sku in dice.sample(sorted(listed), dice.choice((0, 1, 3)))}
+            sweep(db, "rents", now, *(row for row in listed.values() if dice.random() < 0.97), remembered=own)
+        elif what == "tokens":
+            rates = (rate(input=str(dice.randrange(1, 9)), output="9", sku=sku) for sku in ("standard", "batch", "flex"))
+            cny = rate(provider="cn", currency="CNY", input=str(dice.randrange(1, 9)), output="70")
+            sweep(db, "tokens", now, *rates, cny, remembered=own)
+        elif what == "ecb":
+            sweep(db, "ecb", now, fx=fx(now.date() - timedelta(days=1), USD=f"1.{dice.randrange(10, 99)}", CNY="8.75"), rows=2)
+        _, found = latest(db, world, sizer, now, running.read)
+        whole = recompute(db, world, Sizer(world), found.at)
+        assert assemble(renderer.lines(families(found)), "text").decode() == text_of(whole)
+        assert {key: told for key, told in series(text_of(found)).items() if PREFIX + "rental_" in key} == _rentals(whole)
+
+
+def _drawn(dice: random.Random, sku: str) -> OfferRow:
+    count = dice.choice((1, 1, 2, 3, 8))
+    return offer(
+        f"{count * dice.randrange(100, 400) / 100}", sku=sku, gpu=dice.choice(("test-80", "test-141")), gpu_count=count,
+        provider=dice.choice(("cloud", "euro-cloud")), currency=dice.choice(("USD", "USD", "USD", "EUR")),
+        availability=dice.choice((0, 1, 2, 3)), trust=dice.choice(("datacenter", "verified", "community")),
+        price_kind=dice.choice(("list", "ask", "starting_at")),
+    )  # fmt: skip
+
+
+def _rentals(snapshot: Snapshot) -> dict[str, str]:
+    """The series of rents, out of the offers as values."""
+    prices: dict[str, list[Decimal]] = {}
+    for entry in snapshot.market:
+        one = entry.value
+        if (
+            entry.fresh
+            and one.trust in ("datacenter", "verified")
+            and one.availability != "unavailable"
+            and one.price_kind != "starting_at"
+        ):
+            prices.setdefault(f'{{gpu="{one.gpu}",provider="{one.provider}",tier="{one.tier}"}}', []).append(one.usd_per_gpu_hour)
+    figures = (("rental_usd_per_gpu_hour", min), ("rental_median_usd_per_gpu_hour", median), ("rental_offers", len))
+    return {f"{PREFIX}{name}{key}": str(float(of(found))) for name, of in figures for key, found in prices.items()}
 
 
 # --- staleness ------------------------------------------------------------------------------------------------------------

@@ -34,8 +34,9 @@ from tracker.config import Source, SourceSettings  # noqa: E402
 from tracker.database.handle import migrate, open_database  # noqa: E402
 from tracker.guard.context import Guard  # noqa: E402
 from tracker.guard.settings import GuardSettings  # noqa: E402
-from tracker.metrics.exposition import Renderer, assemble, compressed  # noqa: E402
+from tracker.metrics.exposition import Renderer, pieces  # noqa: E402
 from tracker.metrics.families import families  # noqa: E402
+from tracker.metrics.packing import Packer  # noqa: E402
 from tracker.paths import config_dir  # noqa: E402
 from tracker.service.daemon import Daemon  # noqa: E402
 from tracker.service.memory import collect_rarely  # noqa: E402
@@ -103,7 +104,7 @@ class Program:
         self.remembered = self.daemon.collector.remembered  # as a sweep of the daemon has it
         self.guard: Guard | None = None  # the first hour is believed: it has nothing to be held against
         self.judge = Guard(settings=GuardSettings(), sources=world.config.sources, exchange=exchange_of([])) if guarded else None
-        self.renderer = Renderer()
+        self.renderer, self.packer = Renderer(), Packer()
         self.parts: dict[str, list[float]] = {}
 
     def pass_over(self, reports: list[SweepReport]) -> None:
@@ -114,8 +115,8 @@ class Program:
         self.timed("metrics", self.write)
 
     def write(self) -> None:
-        """The page as it is served, also compressed."""
-        compressed(assemble(self.renderer.lines(families(self.daemon.snapshot)), "text"))
+        """The page as it is served to who takes gzip."""
+        self.packer.packed(pieces(self.renderer.lines(families(self.daemon.snapshot)), "text"))
 
     def timed(self, name: str, work: Callable[[], object]) -> None:
         """Note what a part takes."""

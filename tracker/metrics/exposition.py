@@ -1,20 +1,22 @@
 """Prometheus text and OpenMetrics of families of numbers, to the byte as prometheus_client writes them, and much faster.
 
-The lines of both forms are the same; what stands before a series is kept from one rendering to the next, since only numbers move.
+The lines of both forms are the same. What was written is kept from one rendering to the next: of a family in which nothing moved its
+texts, of others the lines of the samples that are the same objects, and of each series what stands before its number.
 """
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress, count
+from operator import is_not
 from typing import Literal
 
 Sample = tuple[tuple[str, ...], float]
 Form = Literal["text", "openmetrics"]
 SPECIAL = {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}
 SPARE = 100  # series that are gone and still remembered
-GZIP_LEVEL = 1  # a body of a minute, for a scraper near by: level 6 takes four times as long for a third less
+TOGETHER = 256  # samples that are one text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +30,27 @@ class Family:
     samples: Sequence[Sample]
 
 
+Texts = tuple[Family, list[str]]
+
+
 @dataclass(slots=True)
 class Written:
-    """What was written of a family: the samples, by which their lines are known again, and how each series is written."""
+    """What was written of a family: the samples with their lines, so many together as a text, and how each series is written."""
 
     samples: Sequence[Sample] = ()
-    lines: dict[int, str] = field(default_factory=dict)  # by the sample, which is the same object where nothing moved
+    lines: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     heads: dict[tuple[str, ...], str] = field(default_factory=dict)
+
+    def take(self, samples: Sequence[Sample]) -> list[int]:
+        """Go on to those samples; places of those that were not among the ones before as the same object, and have no line yet."""
+        before, self.samples = self.samples, samples
+        if len(samples) == len(before):
+            return list(compress(count(), map(is_not, samples, before)))
+        known = dict(zip(map(id, before), self.lines, strict=True))
+        self.lines = [known.get(id(sample), "") for sample in samples]
+        self.texts = [""] * -(-len(samples) // TOGETHER)
+        return [place for place, line in enumerate(self.lines) if not line]
 
 
 @dataclass(slots=True)
@@ -43,25 +59,30 @@ class Renderer:
 
     _written: dict[tuple[str, str, tuple[str, ...]], Written] = field(default_factory=dict)
 
-    def lines(self, families: Iterable[Family]) -> list[tuple[Family, str]]:
+    def lines(self, families: Iterable[Family]) -> list[Texts]:
         """Every family with the lines of its samples."""
         return [(family, self._samples(family)) for family in families]
 
-    def _samples(self, family: Family) -> str:
-        written = self._written.setdefault((family.name, family.kind, family.labels), Written())
-        lines: list[str | None] = list(map(written.lines.get, map(id, family.samples)))
-        for place, (values, number) in enumerate(family.samples) if None in lines else ():
-            if lines[place] is None:
-                head = written.heads.get(values)
-                if head is None:
-                    head = written.heads[values] = _head(family, values)
-                lines[place] = f"{head} {_number(number)}\n"
-        told = [line for line in lines if line is not None]
-        written.lines = dict(zip(map(id, family.samples), told, strict=True))
-        written.samples = family.samples  # kept, so that no other sample is taken for one of them
-        if len(written.heads) > 2 * len(told) + SPARE:
+    def _samples(self, family: Family) -> list[str]:
+        key = (family.name, family.kind, family.labels)
+        written = self._written.pop(key, None) or Written()  # put back when all of it is written
+        places, lines, texts = written.take(family.samples), written.lines, written.texts
+        for place in places:
+            lines[place] = _line(family, family.samples[place], written.heads)
+        for number in {place // TOGETHER for place in places}.union(number for number, text in enumerate(texts) if not text):
+            texts[number] = "".join(lines[number * TOGETHER : (number + 1) * TOGETHER])
+        if len(written.heads) > 2 * len(lines) + SPARE:
             written.heads = {values: head for values, _ in family.samples if (head := written.heads.get(values))}
-        return "".join(told)
+        self._written[key] = written
+        return texts.copy()
+
+
+def _line(family: Family, sample: Sample, heads: dict[tuple[str, ...], str]) -> str:
+    values, number = sample
+    head = heads.get(values)
+    if head is None:
+        head = heads[values] = _head(family, values)
+    return f"{head} {_number(number)}\n"
 
 
 def _head(family: Family, values: tuple[str, ...]) -> str:
@@ -85,15 +106,23 @@ def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def assemble(written: Iterable[tuple[Family, str]], form: Form) -> bytes:
+def assemble(written: Iterable[Texts], form: Form) -> bytes:
     """The whole exposition in one of its two forms."""
-    parts = []
-    for family, lines in written:
-        parts.append(_heading(family, form))
-        parts.append(lines)
-    if form == "openmetrics":
-        parts.append("# EOF\n")
-    return "".join(parts).encode("utf-8")
+    return b"".join(pieces(written, form))
+
+
+def pieces(written: Iterable[Texts], form: Form) -> list[bytes]:
+    """The exposition in pieces, in their order: each text of a long family by itself, and what is between these."""
+    found, short = list[str](), list[str]()
+    for family, texts in written:
+        short.append(_heading(family, form))
+        if len(texts) > 1:
+            found += ("".join(short), *texts)
+            short = []
+        else:
+            short += texts
+    found.append("".join((*short, "# EOF\n" if form == "openmetrics" else "")))
+    return [piece.encode("utf-8") for piece in found]
 
 
 def _heading(family: Family, form: Form) -> str:
@@ -103,8 +132,3 @@ def _heading(family: Family, form: Form) -> str:
     name = f"{family.name}_total" if family.kind == "counter" else family.name
     text = family.text.replace("\\", r"\\").replace("\n", r"\n")
     return f"# HELP {name} {text}\n# TYPE {name} {family.kind}\n"
-
-
-def compressed(body: bytes) -> bytes:
-    """The body in gzip; the same body always gives the same bytes."""
-    return gzip.compress(body, GZIP_LEVEL, mtime=0)

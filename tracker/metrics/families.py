@@ -6,8 +6,9 @@ A value series carries no label that changes when the answer changes; the changi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from importlib.metadata import version
 from typing import Literal
 
@@ -29,17 +30,17 @@ Key = tuple[str, str, str]
 
 def families(snapshot: Snapshot) -> Iterator[Family]:
     """All families, in the order of the contract; what vanished from the book is not in them."""
-    samples: dict[str, list[Sample]] = {}
+    told: dict[str, list[Sample]] = {}
     for name, values, number in _figures(snapshot):
-        samples.setdefault(name, []).append((values, number))
-    samples |= dict((token_rates(snapshot.book), *rentals(snapshot.market)))
+        told.setdefault(name, []).append((values, number))
+    samples = told | dict((token_rates(snapshot.book), *rentals(snapshot.market)))
     yield from _of_table(GAUGES, PREFIX, "gauge", samples)
     yield from _of_table(COUNTERS, PREFIX, "counter", samples)
     yield from _of_table(PROCESS_GAUGES, "", "gauge", samples)
     yield from _of_table(PROCESS_COUNTERS, "", "counter", samples)
 
 
-def _of_table(table: Table, prefix: str, kind: Literal["gauge", "counter"], samples: Mapping[str, list[Sample]]) -> Iterator[Family]:
+def _of_table(table: Table, prefix: str, kind: Literal["gauge", "counter"], samples: Mapping[str, Sequence[Sample]]) -> Iterator[Family]:
     for name, (text, labels) in table.items():
         yield Family(name=prefix + name, text=text, kind=kind, labels=labels, samples=samples.get(name, ()))
 
@@ -149,9 +150,15 @@ def _program(snapshot: Snapshot) -> Iterator[Figure]:
     if snapshot.newest_price_at is not None:
         yield "book_timestamp_seconds", (), snapshot.newest_price_at.timestamp()
     yield "snapshot_timestamp_seconds", (), snapshot.at.timestamp()
-    yield "build_info", (version("breakeven"),), 1
+    yield "build_info", (_version(),), 1
     if snapshot.vitals is not None:
         yield from _vitals(snapshot.vitals)
+
+
+@cache
+def _version() -> str:
+    """Ours; it is read from a file."""
+    return version("breakeven")
 
 
 def _vitals(seen: Vitals) -> Iterator[Figure]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from operator import itemgetter
+from itertools import compress, count
+from operator import is_not, itemgetter
 from statistics import median
 
 from engine.offers import AVAILABILITIES, FIRM, GpuOffer
@@ -38,7 +39,9 @@ Key = tuple[str, ...]
 
 VOUCHED_FOR = ("datacenter", "verified")
 UNAVAILABLE = AVAILABILITIES.index("unavailable")
+RENTALS = ("rental_usd_per_gpu_hour", "rental_median_usd_per_gpu_hour", "rental_offers")
 SHARES = 320  # of a price: a count of GPUs that divides it gives whole ones, and a price per GPU that ends as a decimal
+SHARES_OF = {count: SHARES // count for count in range(1, SHARES + 1) if SHARES % count == 0}  # of one GPU of so many
 ALWAYS = (0, False, "", "")
 
 _conditions = itemgetter(*(RATE[name] for name in ("min_prompt_tokens", "tier_inclusive", "hours_utc", "weekdays")))
@@ -79,37 +82,73 @@ def _per_mtok(row: Row, reading: Reading[TokenRate]) -> Iterator[float | None]:
     return (None if (price := usd.of(kind)) is None else float(price) for kind in TOKEN_KINDS)
 
 
-def rentals(market: Entries[GpuOffer]) -> Iterator[tuple[str, list[Sample]]]:
+def rentals(market: Entries[GpuOffer]) -> Iterator[tuple[str, Sequence[Sample]]]:
     """Lowest and median price per GPU and number of offers, for each provider, GPU and tier."""
-    fresh = market.fresh()
-    found = [of for key, part in fresh.by(*RENTAL).items() if (of := _rental_samples(key, part, fresh.reading))]
-    for place, name in enumerate(("rental_usd_per_gpu_hour", "rental_median_usd_per_gpu_hour", "rental_offers")):
-        yield name, [samples[place] for samples in found]
+    fresh, found = market.fresh(), list[tuple[Sample, ...]]()
+    for key, part in fresh.by(*RENTAL).items():
+        samples: tuple[Sample, ...] | None = part.known.get("samples")
+        if samples is None:
+            samples = _rental_samples(key, part, fresh.reading)
+        if samples:
+            found.append(samples)
+    return zip(RENTALS, zip(*found, strict=True) if found else ((), (), ()), strict=True)
 
 
 def _rental_samples(key: Key, part: Part, reading: Reading[GpuOffer]) -> tuple[Sample, ...]:
-    found: tuple[Sample, ...] | None = part.known.get("samples")
-    if found is None:
-        rows = [row for row in part.rows if row[TRUST] in VOUCHED_FOR and row[AVAILABILITY] != UNAVAILABLE and row[PRICE_KIND] in FIRM]
-        least, middle = _per_gpu(rows, reading) if rows else (0.0, 0.0)
-        found = _as_before(((key, least), (key, middle), (key, len(rows))) if rows else (), part.before.get("samples", ()))
-        if all(row[ID] >= 0 and row[CURRENCY] == "USD" for row in rows):  # else they follow the exchange rate too
-            part.known["samples"] = found
+    shares = sorted([share for share in _shares(part) if share is not None])
+    whole = not shares or shares[0] >= 0
+    least, middle = _per_gpu(shares) if whole else _per_gpu_exactly(part.rows, reading)
+    found = _as_before(((key, least), (key, middle), (key, len(shares))) if shares else (), part.before.get("samples", ()))
+    if whole or all(row[ID] >= 0 and row[CURRENCY] == "USD" for row in part.rows):  # else they follow the exchange rate too
+        part.known["samples"] = found
     return found
+
+
+def _shares(part: Part) -> list[int | None]:
+    """What :func:`_share` says of each row: asked of those alone that are others than in the part before."""
+    rows, (held, before) = part.rows, part.before.get("shares", ((), []))
+    if len(rows) == len(held):
+        shares: list[int | None] = before.copy()
+        for place in compress(count(), map(is_not, rows, held)):
+            shares[place] = _share(rows[place])
+    else:
+        shares = list(map(_share, rows))
+    part.known["shares"] = (rows, shares)
+    return shares
+
+
+def _share(row: Row) -> int | None:
+    """The price of one GPU times SHARES, in the unit that is stored; None where it is not told, -1 where that is no whole number."""
+    if not _is_told(row):
+        return None
+    if row[ID] < 0 or row[CURRENCY] != "USD" or row[GPU_COUNT] not in SHARES_OF:
+        return -1
+    price: int = row[PRICE]
+    return price * SHARES_OF[row[GPU_COUNT]]
+
+
+def _is_told(row: Row) -> bool:
+    return row[TRUST] in VOUCHED_FOR and row[AVAILABILITY] != UNAVAILABLE and row[PRICE_KIND] in FIRM
 
 
 def _as_before(samples: tuple[Sample, ...], before: tuple[Sample, ...]) -> tuple[Sample, ...]:
     """The samples; those that are equal to the ones before are these, so that they need not be written anew."""
-    return tuple(old if new == old else new for new, old in zip(samples, before, strict=True)) if len(before) == len(samples) else samples
+    if len(before) != len(samples):
+        return samples
+    return tuple([old if new == old else new for new, old in zip(samples, before, strict=True)])
 
 
-def _per_gpu(rows: Sequence[Row], reading: Reading[GpuOffer]) -> tuple[float, float]:
-    """Lowest and median USD per GPU-hour: the floats nearest to the exact prices."""
-    if all(row[CURRENCY] == "USD" and SHARES % row[GPU_COUNT] == 0 and row[ID] >= 0 for row in rows):
-        shares = sorted([row[PRICE] * (SHARES // row[GPU_COUNT]) for row in rows])
-        low, high = shares[(len(shares) - 1) // 2], shares[len(shares) // 2]
-        return shares[0] / (SHARES * RENT_SCALE), (low + high) / (2 * SHARES * RENT_SCALE)
-    prices: list[Decimal] = [usd_per_hour(row, reading) / row[GPU_COUNT] for row in rows]
+def _per_gpu(shares: Sequence[int]) -> tuple[float, float]:
+    """Lowest and median USD per GPU-hour of ascending shares: the floats nearest to the exact prices."""
+    if not shares:
+        return 0.0, 0.0
+    low, high = shares[(len(shares) - 1) // 2], shares[len(shares) // 2]
+    return shares[0] / (SHARES * RENT_SCALE), (low + high) / (2 * SHARES * RENT_SCALE)
+
+
+def _per_gpu_exactly(rows: Sequence[Row], reading: Reading[GpuOffer]) -> tuple[float, float]:
+    """The same of what is told in any currency and of any number of GPUs."""
+    prices: list[Decimal] = [usd_per_hour(row, reading) / row[GPU_COUNT] for row in rows if _is_told(row)]
     return float(min(prices)), float(median(prices))
 
 

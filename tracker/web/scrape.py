@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 from tracker.answers.snapshot import Snapshot
-from tracker.metrics.exposition import Form, Renderer, assemble, compressed
+from tracker.metrics.exposition import Form, Renderer, Texts, assemble, pieces
 from tracker.metrics.families import families
 from tracker.metrics.negotiation import Answer, negotiate
+from tracker.metrics.packing import Packer
 
 PATH = "/metrics"
 Scope = MutableMapping[str, Any]
@@ -28,8 +29,10 @@ class Scrapes:
     def __init__(self, current: Callable[[], Snapshot]) -> None:
         self._current = current
         self._renderer = Renderer()
+        self._packers: dict[Form, Packer] = {"text": Packer(), "openmetrics": Packer()}
         self._lock = threading.Lock()
         self._of: Snapshot | None = None
+        self._written: list[Texts] = []
         self._bodies: dict[tuple[Form, bool], bytes] = {}
 
     def ready(self, answer: Answer) -> bytes | None:
@@ -42,12 +45,17 @@ class Scrapes:
         with self._lock:
             snapshot = self._current()
             if self._of is not snapshot:
-                written = self._renderer.lines(families(snapshot))
-                self._bodies = {(form, False): assemble(written, form) for form in ("text", "openmetrics")}
+                self._written, self._bodies = self._renderer.lines(families(snapshot)), {}
                 self._of = snapshot
-            if answer.gzip and (answer.form, True) not in self._bodies:
-                self._bodies[answer.form, True] = compressed(self._bodies[answer.form, False])
-            return self._bodies[answer.form, answer.gzip]
+            body = self._bodies.get((answer.form, answer.gzip))
+            if body is None:
+                body = self._bodies[answer.form, answer.gzip] = self._made(answer)
+            return body
+
+    def _made(self, answer: Answer) -> bytes:
+        if answer.gzip:
+            return self._packers[answer.form].packed(pieces(self._written, answer.form))
+        return assemble(self._written, answer.form)
 
 
 class ScrapeFirst:
