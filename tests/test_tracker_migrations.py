@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -48,7 +49,11 @@ def test_down_and_up_again_is_the_same(empty: Engine) -> None:
 def test_a_schema_has_the_views_it_always_had(empty: Engine) -> None:
     """How each finds the newest point of an offer. PostgreSQL puts its own words around it."""
     looks = {
-        "sqlite": [("0013", " join offer_point p"), ("0016", " join offer_point p"), ("0017", "cross join offer_point p")],
+        "sqlite": [
+            ("0013", " join offer_point p"),
+            ("0016", " join offer_point p"),
+            *((n, "cross join offer_point p") for n in ("0017", "0018")),
+        ],
         "postgresql": [("0013", "JOIN offer_point p ON"), ("0014", "JOIN offer_point p ON"), ("0015", "JOIN LATERAL ( SELECT")],
     }[empty.dialect.name]
     stored = {
@@ -61,7 +66,7 @@ def test_a_schema_has_the_views_it_always_had(empty: Engine) -> None:
             with reading(empty) as connection:
                 told = connection.exec_driver_sql(stored).scalar_one()
             assert look in told
-            assert ("ateral" in told.lower() or "cross join offer_point" in told) is (revision == looks[-1][0])
+            assert ("ateral" in told.lower() or "cross join offer_point" in told) is (look == looks[-1][1])
 
 
 def test_data_of_the_first_schema_is_there_after_the_upgrade_and_after_the_way_back(empty: Engine) -> None:
@@ -217,6 +222,13 @@ def test_a_missing_driver_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         DatabaseProblem, match=r"database postgres://user:\*\*\*@h/d needs the driver psycopg: pip install 'breakeven\[postgres\]'"
     ):
         open_database("postgres://user:pw@h/d")
+
+
+def test_a_sqlite_that_is_too_old_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 26, 0))
+    monkeypatch.setattr(sqlite3, "sqlite_version", "3.26.0")
+    with pytest.raises(DatabaseProblem, match=r"^SQLite 3\.26\.0 is too old, 3\.31 is needed; use a newer Python, or PostgreSQL$"):
+        open_database("sqlite:///x.db")
 
 
 @pytest.mark.parametrize("url", ["mysql://h/d", "no url"])

@@ -2,10 +2,11 @@
 
     python tests/bench/ingest.py [--offers 30000] [--rates 3000] [--rounds 7]    (--short: 3,000 offers, 300 rates, 5 rounds)
 
-Both keep one file each of the same tables. Plain sqlite3 reads what is listed, compares it by identity and values, appends the points
-and the coverage row, in one transaction a source; it judges nothing and its rows come as tuples with their identity already worked
-out. The program gets rows as parsers give them. Fails beyond 1.5 (unchanged), 3 (changed) and 2.5 (first load), which are of the
-whole size: a short run shows what sweeps of few rows cost. Fails where the two books differ, or a table class is instantiated.
+Both keep one file each of the same tables, plain sqlite3 with the values of an offer's point in three plain columns. It reads what is
+listed, compares it by identity and values, appends the points and the coverage row, in one transaction a source; it judges nothing and
+its rows come as tuples with their identity already worked out. The program gets rows as parsers give them. Fails beyond 1.5 (unchanged),
+3 (changed) and 2.5 (first load), which are of the whole size: a short run shows what sweeps of few rows cost. Fails where the two books
+differ, or a table class is instantiated.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from tracker.sweeps.store import SweepReport, record_sweep  # noqa: E402
 GOALS = {"unchanged": 1.5, "changed": 3.0, "first load": 2.5}
 TABLES = (Offer, OfferPoint, Rate, RatePoint, Sweep)
 KINDS = {"offer": ("offer_id", OfferRow), "rate": ("rate_id", RateRow)}
+PLAIN_POINTS = """create table offer_point (offer_id integer not null references offer (id), at bigint not null, price bigint,
+    availability smallint not null, max_gpu_count smallint, primary key (offer_id, at)) without rowid"""
 Times = tuple[float, float, float]  # ours, ours just started, plain
 Prepared = list[tuple[str, str, int, list[tuple[str, tuple[object, ...], tuple[object, ...]]]]]  # source, kind, at, rows
 
@@ -128,9 +131,11 @@ def new_book(path: Path) -> Engine:
 
 
 def raw_book(path: Path) -> sqlite3.Connection:
-    """The same tables, opened as the program opens them, with nothing of the program in between."""
+    """The same tables, with points as one writes them by hand, opened as the program opens them, with nothing of it in between."""
     new_book(path).dispose()
     plain = sqlite3.connect(path, isolation_level=None)
+    plain.execute("drop table offer_point")
+    plain.execute(PLAIN_POINTS)
     for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
         plain.execute(f"pragma {pragma}")
     return plain
@@ -215,16 +220,17 @@ def _cover(plain: sqlite3.Connection, source: str, at: int, rows: int, changed: 
 def contents(path: Path) -> dict[str, list[tuple[object, ...]]]:
     """All points by identity, and the stretches without one."""
     with sqlite3.connect(path) as book:
-        found = {
-            kind: book.execute(f"select d.key, p.* from {kind} d join {kind}_point p on p.{link} = d.id order by d.key, p.at").fetchall()
-            for kind, (link, _) in KINDS.items()
-        }
-        found = {kind: [(key, *rest) for key, _, *rest in rows] for kind, rows in found.items()}
+        found = {kind: book.execute(_every_point(kind, link, row)).fetchall() for kind, (link, row) in KINDS.items()}
         found["unseen"] = book.execute(
             "select o.key, u.since, u.until from unseen u join offer o on o.id = u.target order by 1, 2"
         ).fetchall()
     book.close()
     return found
+
+
+def _every_point(kind: str, link: str, row: type[OfferRow | RateRow]) -> str:
+    names = ("at", *row.VALUES, *(() if kind == "offer" else ("gone",)))
+    return f"select d.key, p.{', p.'.join(names)} from {kind} d join {kind}_point p on p.{link} = d.id order by d.key, p.at"
 
 
 if __name__ == "__main__":

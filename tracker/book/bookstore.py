@@ -23,7 +23,7 @@ from tracker.book.asof import BACKDATED, IMPORTED, Moment, as_known, known_by
 from tracker.book.bookfile import OFFER_COLUMNS, RATE_COLUMNS, BookFileError, Dated, read_book_files
 from tracker.book.bookmark import book_digest
 from tracker.book.listing import OFFER_POINT, OFFERS, RATES, SWEEP, Absence, Kind, absences_of, gone_column
-from tracker.book.points import add_dimensions, insert_new
+from tracker.book.points import add_dimensions, insert_new, insert_rows, point_names
 from tracker.database.handle import reading, writing
 from tracker.database.listen import announce
 from tracker.database.months import make_months
@@ -93,7 +93,8 @@ def _import(connection: Connection, dated: Sequence[Dated], kind: Kind, now: dat
     there = _there(connection, kind, sorted(set(ids.values())))
     new = [point for key, point in points.items() if key not in there]
     if new:
-        connection.execute(insert(kind.point), new)
+        names = point_names(kind)
+        insert_rows(connection, kind.point, names, [tuple(point[name] for name in names) for point in new])
         late = [{"kind": kind.name, "target": p[link], "at": p["at"], "known_at": to_s(now)} for p in new if p["at"] < to_s(now)]
         if late:
             connection.execute(insert(BACKDATED), late)

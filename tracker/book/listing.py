@@ -138,9 +138,10 @@ def load_listing(connection: Connection, kind: Kind, source: str) -> Listing:
     rows = found.cursor.fetchall()  # the driver's own tuples: a third less time over thousands of rows
     found.close()
     absences = _open_absences(connection, kind, source) if rows else {}
-    known = {row[1]: _entry(Known, (row[0], row[2], False, row[4:], None)) for row in rows}
+    states_from = 4 if kind is RATES else 3
+    known = {row[1]: _entry(Known, (row[0], row[2], False, row[states_from:], None)) for row in rows}
     absent = {row[1]: absences[row[0]] for row in rows if row[0] in absences} if absences else {}
-    gone = {row[1] for row in rows if row[3]}
+    gone = {row[1] for row in rows if row[3]} if kind is RATES else {row[1] for row in rows if row[3] is None}
     for key in gone | absent.keys():  # few
         known[key] = known[key]._replace(gone=key in gone, absence=absent.get(key))
     return Listing(known, set(absent), gone)
@@ -148,7 +149,10 @@ def load_listing(connection: Connection, kind: Kind, source: str) -> Listing:
 
 @lru_cache(maxsize=4)
 def _last_states(kind: Kind, dialect: str) -> Select[Any]:
-    """The newest point of every offer or rate of a source, with what it is of. Built once: it is asked with every sweep."""
+    """The newest point of every offer or rate of a source, with what it is of. Built once: it is asked with every sweep.
+
+    Whether it is gone a rate says itself, and an offer by its price: SQLite would work that out twice.
+    """
     dimension = kind.dimension
     beside, point = with_latest(dialect, dimension, kind.point, kind.link)
     return (
@@ -156,7 +160,7 @@ def _last_states(kind: Kind, dialect: str) -> Select[Any]:
             dimension.c.id,
             dimension.c.key,
             point.c.at,
-            gone_column(point),
+            *((point.c.gone,) if kind is RATES else ()),
             *(point.c[n] for n in kind.row.VALUES),
             *(dimension.c[n] for n in kind.row.DESCRIPTION),
         )

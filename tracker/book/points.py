@@ -16,6 +16,7 @@ from tracker.book.asof import REWORDED
 from tracker.book.listing import ACCEPTED, HELD, MISSED, RATES, SWEEP, UNSEEN, Absence, Kind, Known, Listing, Row, whole_sweeps
 from tracker.database.inserts import insert_into
 from tracker.database.months import TABLES, make_months
+from tracker.database.packed import as_kept
 from tracker.database.postgres import marked
 from tracker.database.rows import RateRow, columns, state, to_s, values
 
@@ -119,7 +120,8 @@ def insert_rows(
         place = names.index("at")
         make_months(connection, table.name, (row[place] for row in rows))  # type: ignore[misc]  # a moment is a number
     leave = " on conflict do nothing" if new else ""
-    connection.exec_driver_sql(marked(connection, _insertion(table, names) + leave), list(rows))
+    names, rows = as_kept(connection.dialect.name, table.name, names, rows)
+    connection.exec_driver_sql(marked(connection, _insertion(table, names) + leave), rows)
 
 
 def insert_row(connection: Connection, table: Table, row: Mapping[str, object]) -> int:

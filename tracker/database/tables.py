@@ -117,7 +117,8 @@ class Offer(SQLModel, table=True):
 
 
 class OfferPoint(SQLModel, table=True):
-    """A change of an offer: its price from ``at`` on; None is gone."""
+    """A change of an offer: its price from ``at`` on; None is gone. On SQLite the three values are generated from one column that holds
+    them all (``tracker.database.packed``): they are read like any column, and written by ``insert_rows`` alone."""
 
     __tablename__ = "offer_point"
     __table_args__ = {"sqlite_with_rowid": False, "postgresql_partition_by": "RANGE (at)"}  # by month, see tracker.database.months

@@ -22,11 +22,12 @@ from sqlalchemy import Column, Connection, Engine, Table, func, insert, inspect,
 from sqlalchemy.types import TypeDecorator
 from sqlmodel import SQLModel
 
+from tracker.book.points import insert_rows
 from tracker.database import derived_tables as derived_tables  # registers its tables
 from tracker.database import tables as tables
 from tracker.database.column_types import Hex
 from tracker.database.handle import only_daemon, reading, writing
-from tracker.database.months import TABLES, is_month, make_months
+from tracker.database.months import TABLES, is_month
 from tracker.errors import BreakevenError
 from tracker.exports.files import replacing
 from tracker.maintenance.backup import free_place
@@ -163,8 +164,9 @@ def _insert_rows(connection: Connection, table: Table, columns: list[str], lines
     found = rows()
     while batch := list(islice(found, ROWS_AT_ONCE)):
         if table.name in TABLES:
-            make_months(connection, table.name, {row["at"] for row in batch})
-        connection.execute(insert(table), batch)
+            insert_rows(connection, table, columns, [tuple(row.values()) for row in batch])
+        else:
+            connection.execute(insert(table), batch)
         count += len(batch)
     if not after:
         raise DumpError(f"the export ends within {table.name}")
