@@ -16,10 +16,9 @@ from tracker.book.book import IMPORTED
 from tracker.book.overrides import Overrides, load_overrides
 from tracker.budgets.settings import file_of
 from tracker.config import Config, Settings, Source, TrackSettings, load_config
-from tracker.errors import ConfigError, UnknownName, did_you_mean
+from tracker.errors import BreakevenError, ConfigError, UnknownName, did_you_mean
 from tracker.facts.values import Catalogue, Facts
 from tracker.facts.workloads import Provider, find_workload, load_providers, load_workloads
-from tracker.finance.records import RecordError, read_rentals
 from tracker.sweeps.scrapers import check_module, scraper_module
 
 
@@ -124,8 +123,10 @@ def _check_budgets(world: World) -> None:
                 if model not in rented:
                     raise UnknownName(f"rented: [baseline] states no rent for {model!r}{did_you_mean(model, rented)}")
             if budget.rentals:
+                from tracker.finance.records import read_rentals  # here: few budgets name a file
+
                 read_rentals(file_of(budget.rentals, world.config.config_dir, world.config.user_dir))
-        except (UnknownName, RecordError) as error:
+        except BreakevenError as error:
             raise ConfigError(f"tracker.toml: [budget.{name}] {error}") from error
 
 
@@ -190,8 +191,10 @@ def _check_overrides(world: World) -> None:
 
 def _check_names(world: World, source: Source) -> None:
     """Spellings that nobody lists would map nothing, and every price of the source would be left out."""
+    if not source.settings.names:
+        return
     known = {*world.catalogue.gpu_names, *(names for names, _ in world.catalogue.model_aliases)}
-    if source.settings.names and source.names not in known:
+    if source.names not in known:
         where = "no table of gpu_names.toml and no key of [aliases] in config/models"
         raise ConfigError(f"sources.toml: [{source.id}] names {source.names!r}: {where}{did_you_mean(source.names, known)}")
 

@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from engine.facts import PRECEDENCE, Fact, choose
 from tracker.errors import ConfigError, did_you_mean
-from tracker.facts.schema import FactTable, OtherFact
+
+if TYPE_CHECKING:
+    from tracker.facts.schema import FactTable, OtherFact
 
 T = TypeVar("T", bound=BaseModel)
 

@@ -14,9 +14,12 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
-from tracker.pictures.chart import Chart
 from tracker.pictures.messages import read_message, write_message
+
+if TYPE_CHECKING:
+    from tracker.pictures.chart import Chart
 
 IDLE_S = 60.0  # after the last chart
 WITHIN_S = 10.0  # for a chart, the wait for those before it included

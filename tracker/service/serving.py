@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import uvicorn
 from sqlalchemy import Engine
@@ -19,10 +20,12 @@ from tracker.answers.recompute import Sizer
 from tracker.database.faults import Trouble
 from tracker.errors import BreakevenError
 from tracker.now import utc_now
-from tracker.pictures.chart import Chart
 from tracker.pictures.studio import Studio
 from tracker.web.front import make_front
 from tracker.world import World
+
+if TYPE_CHECKING:
+    from tracker.pictures.chart import Chart
 
 STARTED_WITHIN_S = 2.0  # the web server
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sqlalchemy import Engine
 
 from tracker.answers.snapshot import Snapshot
 from tracker.database.faults import Trouble
-from tracker.pictures.chart import Chart
 from tracker.web.scrape import App, Receive, Scope, ScrapeFirst, Scrapes, Send, answer_bytes
 from tracker.world import World
+
+if TYPE_CHECKING:
+    from tracker.pictures.chart import Chart
 
 CSP = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 HEADERS = {"Content-Security-Policy": CSP, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
