@@ -28,6 +28,7 @@ class Served:
     snapshot: Snapshot
     now: Callable[[], datetime]
     trouble: Trouble = field(default_factory=Trouble)
+    starting: bool = False
     draw = staticmethod(png)
 
 

@@ -21,6 +21,7 @@ from tracker.service.serving import listen
 
 pytestmark = pytest.mark.loopback
 KILLS = 50
+needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="looks at processes under /proc")
 HISTORY = (
     "NVIDIA B300 SXM6 AC",
     "NVIDIA B200",
@@ -109,6 +110,35 @@ def test_a_second_daemon_and_a_taken_port_are_one_line_each(upstream: Upstream, 
         taken = breakeven(tmp_path, "run", "--port", port)
         assert (taken.returncode, taken.stderr.count("\n")) == (1, 1)
         assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in taken.stderr
+
+
+def caught(daemon: Running, number: int) -> bool:
+    """Whether the process has a handler for that signal: SigCgt of proc(5)."""
+    lines = Path(f"/proc/{daemon.process.pid}/status").read_text(encoding="ascii").splitlines()
+    mask = next(line.split()[1] for line in lines if line.startswith("SigCgt"))
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
+@needs_proc
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_start_ends_cleanly_before_it_has_begun_anything(tmp_path: Path, number: int) -> None:
+    with Running(tmp_path) as daemon:
+        daemon.until(lambda: caught(daemon, signal.SIGTERM))
+        assert daemon.stop(number) == 0
+        assert (daemon.lines, (tmp_path / "data").exists()) == ([], False)
+
+
+def test_a_first_start_that_is_ended_halfway_is_made_up_for_by_the_next(tmp_path: Path) -> None:
+    undisturbed, ended = tmp_path / "undisturbed", tmp_path / "ended"
+    undisturbed.mkdir()
+    with Running(ended) as daemon:
+        daemon.until(lambda: (ended / "data" / "breakeven.db").exists())
+        assert daemon.stop() == 0
+        assert daemon.lines == []  # it was still making the database
+    assert [breakeven(home, "rates", "kimi-k3.1-pro").returncode for home in (undisturbed, ended)] == [0, 0]
+    for table in ("fx", "offer", "offer_point", "rate", "rate_point", "sweep"):
+        counted = [rows(home, f"select count(*) from {table}") for home in (undisturbed, ended)]
+        assert counted[0] == counted[1]
 
 
 def rows(home: Path, query: str) -> list[tuple[object, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import pickle
 import shutil
@@ -203,27 +204,53 @@ def test_nothing_is_called_that_a_file_names(folder: Path, tmp_path: Path) -> No
     assert (tmp_path / "called").exists()
 
 
+Logged = pytest.LogCaptureFixture
+
+
+def told(fault: str) -> tuple[str, int, str]:
+    """The one line about it."""
+    line = f"what was kept is not used, and worked out again at every start: {fault}; take it away, and it is made anew"
+    return "breakeven.kept", logging.WARNING, line
+
+
 @pytest.mark.parametrize("mode", [0o620, 0o602])
-def test_a_file_that_others_may_write_is_not_read(folder: Path, mode: int) -> None:
+def test_a_file_that_others_may_write_is_not_read_and_put_right(folder: Path, mode: int, caplog: Logged, facts: Facts, ways: Ways) -> None:
     (folder / "facts").chmod(mode)
-    assert Kept(folder, CONFIG, None).facts() is None
-    assert Kept(folder, CONFIG, None).ways() != {}
+    kept = Kept(folder, CONFIG, None)
+    assert kept.facts() is None
+    assert kept.ways() != {}
+    assert caplog.record_tuples == [told(f"{folder / 'facts'} may be written by others (mode {mode:o})")]
+    kept.keep(facts, ways)
+    assert Kept(folder, CONFIG, None).facts() == facts
+    assert len(caplog.records) == 1
 
 
-def test_nothing_is_read_from_a_folder_that_others_may_write(folder: Path) -> None:
+def test_nothing_is_read_from_a_folder_that_others_may_write_and_it_is_said_once(folder: Path, caplog: Logged) -> None:
     folder.chmod(0o770)
-    assert (Kept(folder, CONFIG, None).facts(), Kept(folder, CONFIG, None).ways()) == (None, {})
+    kept = Kept(folder, CONFIG, None)
+    assert (kept.facts(), kept.ways()) == (None, {})
+    assert caplog.record_tuples == [told(f"{folder} may be written by others (mode 770)")]
 
 
-def test_a_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
+def test_what_is_missing_old_or_damaged_is_nobodys_to_mend_and_not_said(folder: Path, config: Path, caplog: Logged) -> None:
+    (folder / "ways").unlink()
+    (folder / "facts").write_bytes(b"half")
+    for kept in (Kept(folder, CONFIG, None), Kept(folder / "none", CONFIG, None), Kept(folder, config, None)):
+        assert (kept.facts(), kept.ways()) == (None, {})
+    assert caplog.records == []
+
+
+def test_a_link_is_not_followed(folder: Path, tmp_path: Path, caplog: Logged) -> None:
     (folder / "facts").rename(tmp_path / "elsewhere")
     (folder / "facts").symlink_to(tmp_path / "elsewhere")
     assert Kept(folder, CONFIG, None).facts() is None
+    assert caplog.record_tuples == [told(f"{folder / 'facts'} is a link, or no file")]
 
 
-def test_another_accounts_file_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_accounts_file_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: Logged) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert Kept(folder, CONFIG, None).facts() is None
+    assert caplog.record_tuples == [told(f"{folder} belongs to another account")]
 
 
 def test_a_folder_that_cannot_be_made_is_nobodys_trouble(tmp_path: Path, facts: Facts, ways: Ways) -> None:

@@ -170,7 +170,9 @@ def test_a_clock_that_is_set_back_delays_no_look(db: Engine, world: World) -> No
 def test_a_job_may_ask_the_scheduler_while_it_stops(db: Engine, world: World) -> None:
     """Whoever recomputes counts the jobs: were the scheduler's lock held until all of them have ended, none would."""
     daemon = Daemon(world, db)
+    assert daemon.serving.starting  # for /readyz
     daemon.schedule()
+    assert not daemon.serving.starting
     begun = threading.Event()
 
     def ask() -> None:

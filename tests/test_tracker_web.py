@@ -240,6 +240,16 @@ def test_alive_and_ready(served: Served) -> None:
     assert (ready.status_code, ready.json()) == (200, {"ready": True, "snapshot_at": "2026-11-02T13:00:00Z"})
 
 
+def test_a_start_answers_before_it_is_ready(served: Served) -> None:
+    served.starting = True
+    answer = get(served, "/readyz")
+    assert answer.status_code == 503
+    assert answer.json() == {"ready": False, "reason": "starting: pages and metrics are answered, and nothing is collected yet"}
+    assert [get(served, path).status_code for path in ("/healthz", "/metrics", "/", "/api/v1/models")] == [200] * 4
+    served.starting = False
+    assert get(served, "/readyz").status_code == 200
+
+
 def test_not_ready_when_the_database_file_is_gone_and_it_is_not_made_anew(served: Served, tmp_path: Path) -> None:
     for path in tmp_path.glob("book.db*"):
         path.unlink()

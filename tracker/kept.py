@@ -1,25 +1,29 @@
 """What follows from files and code alone, kept in the data directory from one start to the next: facts, and the setups that can win.
 
 It is read back only where the folder and the file are this account's own and nobody else may write to them, where the file is whole,
-and where it was made of the same facts by the same code; else, and where anything is wrong with it, it is worked out again.
+and where it was made of the same facts by the same code; else, and where anything is wrong with it, it is worked out again. Of these
+only the first is somebody's to mend, and is said.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import os
 import pickle
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tracker.facts.values import Facts
+
+log = logging.getLogger("breakeven.kept")
 
 Value = TypeVar("Value")
 Ways = dict[Any, Any]  # as a Sizer has them
@@ -34,13 +38,14 @@ UNREADABLE = (pickle.UnpicklingError, AttributeError, EOFError, ImportError, Ind
 
 
 class Kept:
-    """One folder of kept values. Nothing of it is needed, and no fault of it is anybody's trouble."""
+    """One folder of kept values. Nothing of it is needed, and no fault of it keeps the program from its work."""
 
     def __init__(self, folder: Path, config_dir: Path, user_dir: Path | None) -> None:
         self._folder = folder
         self._made_of = (config_dir, user_dir)
         self._key = digest_of(config_dir, user_dir)
         self._had: dict[str, Any] = {}
+        self._told = False
 
     def facts(self) -> Facts | None:
         """The facts, where they are kept."""
@@ -66,11 +71,10 @@ class Kept:
                     self._put(name, value)
 
     def _take(self, name: str, kind: type[Value]) -> Value | None:
+        path = self._folder / name
         try:
-            if not _is_ours(self._folder, stat.S_ISDIR):
-                return None
-            path = self._folder / name
-            if not _is_ours(path, stat.S_ISREG):
+            if fault := _fault(self._folder, stat.S_ISDIR) or _fault(path, stat.S_ISREG):
+                self._tell(fault)
                 return None
             key, whole, body = path.read_bytes().split(b"\n", 2)
         except (OSError, ValueError):
@@ -82,6 +86,12 @@ class Kept:
         except UNREADABLE:
             return None
         return found if isinstance(found, kind) else None
+
+    def _tell(self, fault: str) -> None:
+        """Once: the program works, and each of its starts takes longer than it must."""
+        if not self._told:
+            log.warning("what was kept is not used, and worked out again at every start: %s; take it away, and it is made anew", fault)
+            self._told = True
 
     def _put(self, name: str, value: Any) -> None:
         """Written aside and put in place whole."""
@@ -106,10 +116,14 @@ class _Reader(pickle.Unpickler):
         return found
 
 
-def _is_ours(path: Path, kind: Any) -> bool:
-    """Whether it is of that kind, this account's own, and nobody else's to write."""
+def _fault(path: Path, kind: Callable[[int], bool]) -> str:
+    """Why it is not trusted; empty where it is of that kind, this account's own, and nobody else's to write."""
     found = path.lstat()
-    return bool(kind(found.st_mode)) and found.st_uid == os.geteuid() and not found.st_mode & OTHERS_WRITE
+    if not kind(found.st_mode):
+        return f"{path} is a link, or no {'folder' if kind is stat.S_ISDIR else 'file'}"
+    if found.st_uid != os.geteuid():
+        return f"{path} belongs to another account"
+    return f"{path} may be written by others (mode {stat.S_IMODE(found.st_mode):o})" if found.st_mode & OTHERS_WRITE else ""
 
 
 def digest_of(config_dir: Path, user_dir: Path | None) -> str:

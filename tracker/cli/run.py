@@ -41,6 +41,7 @@ def run(
         level=logging.DEBUG if verbose else logging.ERROR, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr
     )
     logging.getLogger("breakeven.alerts").setLevel(logging.INFO)
+    logging.getLogger("breakeven.kept").setLevel(logging.WARNING)
     config = (config_dir(), user_config_dir())
     kept = Kept(data_dir() / "kept", *config)
     found = load_world(*config, kept.facts())

@@ -143,6 +143,7 @@ class Daemon:
         self.alerts.outbox.start()
         self._listener.start()
         threading.Thread(target=self._watch_clock, name="clock", daemon=True).start()
+        self.serving.starting = False
 
     def _keep_leases(self) -> None:
         try:

@@ -1,4 +1,8 @@
-"""Whether the program can do its work now: for ``/readyz``. A stale source is no reason; that is told by metrics and alerts."""
+"""Whether the program can do its work now: for ``/readyz``. A stale source is no reason; that is told by metrics and alerts.
+
+A start that still loads what collects prices is not ready, though its pages and metrics are answered: whoever waits for the new program
+before the old one goes (a rolling update) would else end with one that cannot collect. systemd is told at the same moment.
+"""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tracker.pictures.chart import Chart
 
 STARTED_WITHIN_S = 2.0  # the web server
+AHEAD_S = 0.02  # of what is loaded next, for the answers to those who have been waiting
 
 
 class PortTaken(BreakevenError):
@@ -64,6 +65,7 @@ class Serving:
         self.now = now
         self.started_at = now()
         self.stop = threading.Event()
+        self.starting = True  # until prices are collected behind what is served
         self.trouble = Trouble(say=say)
         self.sizer = sizer or Sizer(world)
         self.newest_sweep, self.snapshot = latest(db, world, self.sizer, now())
@@ -84,6 +86,7 @@ class Serving:
         end = monotonic() + STARTED_WITHIN_S
         while not self._server.started and self._web.is_alive() and monotonic() < end:
             self.stop.wait(0.001)  # what is loaded next would only make it slower
+        self.stop.wait(AHEAD_S)
         return self._web
 
     @property

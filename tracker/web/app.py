@@ -30,6 +30,7 @@ from tracker.web.front import HEADERS, Served
 from tracker.web.past import Past, asked_moment
 
 SnapshotAt = Callable[[str], Snapshot]  # what ``?at=`` names; the current one where it is empty
+STARTING = "starting: pages and metrics are answered, and nothing is collected yet"
 STYLE = Path(__file__).parent / "style.css"
 
 
@@ -61,7 +62,7 @@ async def _secured(request: Request, call_next: Callable[[Request], Awaitable[Re
 def _operations(app: FastAPI, served: Served) -> None:
     @app.get("/readyz", include_in_schema=False)
     def readyz() -> Response:
-        if reason := not_ready(served.db, served.snapshot.at, served.trouble):
+        if reason := STARTING if served.starting else not_ready(served.db, served.snapshot.at, served.trouble):
             return _json({"ready": False, "reason": reason}, status=503)
         return _json({"ready": True, "snapshot_at": served.snapshot.at})
 

@@ -31,7 +31,7 @@ class Served(Protocol):
     world: World
     db: Engine
     trouble: Trouble
-
+    starting: bool  # the book is served, and nothing is collected yet
     now: Callable[[], datetime]
 
     @property
