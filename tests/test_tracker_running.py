@@ -19,6 +19,7 @@ from tracker.book import running
 from tracker.book.book import Book, read_book
 from tracker.book.bookfile import Dated
 from tracker.book.bookstore import import_dated
+from tracker.book.precedence import offer_disagreements, rate_disagreements
 from tracker.book.remembered import Remembered
 from tracker.book.running import RunningBook
 from tracker.database.handle import reading
@@ -40,8 +41,9 @@ def contents(book: Book) -> tuple[Any, ...]:
         [(entry.value, entry.origin, entry.fresh, entry.imported, entry.is_slice) for entry in side]
         for side in (book.offers, book.price_lists)
     ]
-    every = [book.offers.every(*fields) for fields in running.COUNTED]
-    return (book.at, book.known, book.exchange, dict(book.unpriced), sides, every)
+    every = [side.every(*fields) for side, kind in ((book.offers, "offer"), (book.price_lists, "rate")) for fields in running.COUNTED[kind]]
+    told = (every, offer_disagreements(book.offers), rate_disagreements(book.rates))
+    return (book.at, book.known, book.exchange, dict(book.unpriced), sides, told)
 
 
 def look(db: Engine, books: list[RunningBook], at: datetime) -> None:

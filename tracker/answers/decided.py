@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, select, tuple_
+from sqlalchemy import Connection, Select, bindparam, select, tuple_
 
 from tracker.answers.lapses import Row, lapsed
 from tracker.config import Source
@@ -105,16 +106,22 @@ def course(
 
 def subjects(connection: Connection) -> list[Subject]:
     """Models, workloads and policies that were ever decided on, in order: one step of the index each, however many decisions there are."""
-    names = (DECISION.c.model, DECISION.c.workload, DECISION.c.policy)
-    first = select(*names).order_by(*names).limit(1)
+    first, beyond = _first_subjects()
     found: list[Subject] = []
     row = connection.execute(first).first()
     while row is not None:
         model, workload, policy = row
         found.append((model, workload, policy))
-        beyond = tuple_(*names, DECISION.c.at) > tuple_(model, workload, policy, END_OF_TIME)  # the whole key, or SQLite reads all of them
-        row = connection.execute(first.where(beyond)).first()
+        row = connection.execute(beyond, {"model": model, "workload": workload, "policy": policy, "at": END_OF_TIME}).first()
     return found
+
+
+@cache
+def _first_subjects() -> tuple[Select[Any], Select[Any]]:
+    """The first of all, and the first beyond one: that by the whole key, or SQLite reads all of them."""
+    names = (DECISION.c.model, DECISION.c.workload, DECISION.c.policy)
+    first, key = select(*names).order_by(*names).limit(1), (*names, DECISION.c.at)
+    return first, first.where(tuple_(*key) > tuple_(*(bindparam(column.name, type_=column.type) for column in key)))
 
 
 def _row_at(connection: Connection, at: datetime, model: str, workload: str, policy: str) -> Row | None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, Select, bindparam, select
 
 from engine.rate_choice import RateChoice
 from engine.rates import TOKEN_KINDS
@@ -79,9 +80,14 @@ def _dropped(connection: Connection, snapshot: Snapshot, sweep: int) -> list[Row
 
 
 def _last(connection: Connection, new: Row) -> Row | None:
-    query = select(DECISION).where(*(DECISION.c[name] == new[name] for name in KEY)).order_by(DECISION.c.at.desc()).limit(1)
-    found = connection.execute(query).mappings().first()
+    found = connection.execute(_last_one(), {name: new[name] for name in KEY}).mappings().first()
     return None if found is None else dict(found)
+
+
+@cache
+def _last_one() -> Select[Any]:
+    query = select(DECISION).where(*(DECISION.c[name] == bindparam(name) for name in KEY))
+    return query.order_by(DECISION.c.at.desc()).limit(1)
 
 
 def _is_older(connection: Connection, new: Row, last: Row) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Select, bindparam, select
 
 from tracker.book.listing import GOOD, SWEEP
 from tracker.config import Source, whole_s
@@ -55,10 +56,15 @@ def _lapses(connection: Connection, sources: Mapping[str, Source], row: Row, at:
 
 def _covered(connection: Connection, source: str, at: int) -> tuple[int | None, int | None]:
     """The last two moments at which the source was covered whole, newest first."""
-    good = (SWEEP.c.source == source, SWEEP.c.at <= at, SWEEP.c.complete.is_(True), SWEEP.c.status.in_(GOOD))
-    found = connection.execute(select(SWEEP.c.at).where(*good).order_by(SWEEP.c.at.desc()).limit(2)).scalars().all()
+    found = connection.execute(_last_two(), {"source": source, "until": at}).scalars().all()
     newest, before = (*found, None, None)[:2]
     return newest, before
+
+
+@cache
+def _last_two() -> Select[Any]:
+    good = (SWEEP.c.source == bindparam("source"), SWEEP.c.at <= bindparam("until"), SWEEP.c.complete.is_(True), SWEEP.c.status.in_(GOOD))
+    return select(SWEEP.c.at).where(*good).order_by(SWEEP.c.at.desc()).limit(2)
 
 
 def _has(new: Row | None, row: Row, part: str) -> bool:

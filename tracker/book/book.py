@@ -154,7 +154,8 @@ def _told_offers(
 def _told_rates(
     found: Rows, moment: Moment, sources: Mapping[str, Source], exchange: Exchange, unpriced: dict[str, int]
 ) -> Entries[TokenRate]:
-    told = _priced(Entries(found.told, _reading(found, moment, sources, exchange, listed_rate)), RATE_CURRENCY, unpriced)
+    read = Entries(found.told, _reading(found, moment, sources, exchange, listed_rate), found.every)
+    told = _priced(read, RATE_CURRENCY, unpriced)
     return Entries(_give_way(told.rows, _sold), told.reading) if _any_imported(told) else told
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Generic, Literal, TypeVar, overload
 
@@ -129,6 +130,12 @@ class Reading(Generic[Value]):
         return native if currency == "USD" else self.exchange.usd(native, currency, self.at.date())
 
 
+@lru_cache(maxsize=32)
+def _narrowed(told: frozenset[Row], places: tuple[int, ...]) -> frozenset[Any]:
+    """Some of the fields of those. What a book tells of its rows is mostly what the book before it told."""
+    return frozenset(map(itemgetter(*places), told))
+
+
 class Entries(Sequence[Listed[Value]]):
     """Rows of one reading in the order of the book, as entries. ``rows`` are for those who look at them all."""
 
@@ -172,9 +179,10 @@ class Entries(Sequence[Listed[Value]]):
         found = self._every.get(fields)
         if found is None:
             wider = self._wider(fields)
-            rows: Iterable[Any] = self.rows if wider is None else self._every[wider]
+            known = self.rows if wider is None else self._every[wider]
             places = fields if wider is None else tuple(map(wider.index, fields))
-            found = self._every.setdefault(fields, set(map(itemgetter(*places), rows)))
+            narrowed = _narrowed(known, places) if isinstance(known, frozenset) else set(map(itemgetter(*places), known))
+            found = self._every.setdefault(fields, narrowed)
         return found
 
     def _wider(self, fields: tuple[int, ...]) -> tuple[int, ...] | None:

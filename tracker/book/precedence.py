@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
+from itertools import compress
 from operator import itemgetter
 from typing import Any
 
@@ -41,8 +43,8 @@ Thing = tuple[Any, ...]
 LOT = (SOURCE, PROVIDER, TIER, REGION)
 _lot = itemgetter(*LOT)
 _thing = itemgetter(PROVIDER, GPU, GPU_COUNT, TIER, TERM_MONTHS, TRUST, REGION)
-_told = itemgetter(SOURCE, PROVIDER, GPU)
-_listing = itemgetter(SOURCE, SELLER, MODEL, RATE_SKU, RATE_REGION)
+_what = itemgetter(PROVIDER, GPU)
+_listing = itemgetter(SELLER, MODEL, RATE_SKU, RATE_REGION)
 _ZONE = re.compile(r"-[a-z]$")  # one catalogue prints us-central1-a where another prints us-central1
 
 
@@ -78,17 +80,23 @@ def _unheard(rows: Sequence[Row], lots: Iterable[Thing], reading: Reading[GpuOff
 
     Not by the provider alone: one source may list regions or tiers that the others lack.
     """
+    contested = _contested(frozenset(lots))
+    fresh = _fresh_lots(rows, reading, {lot for rivals in contested for lot in rivals})
+    unheard: set[Thing] = set()
+    for rivals in contested:
+        speaks = min(_rank(lot, fresh, precedence) for lot in rivals)[-1]
+        unheard |= {lot for lot in rivals if lot[0] != speaks}
+    return unheard
+
+
+@lru_cache(maxsize=8)
+def _contested(lots: frozenset[Thing]) -> tuple[frozenset[Thing], ...]:
+    """Those of several sources for one place."""
     places: dict[Thing, set[Thing]] = {}
     for lot in lots:
         if lot[0] != STATED:
             places.setdefault(place_of(*lot[1:]), set()).add(lot)
-    contested = {place: lots for place, lots in places.items() if len({lot[0] for lot in lots}) > 1}
-    fresh = _fresh_lots(rows, reading, {lot for rivals in contested.values() for lot in rivals})
-    unheard: set[Thing] = set()
-    for rivals in contested.values():
-        speaks = min(_rank(lot, fresh, precedence) for lot in rivals)[-1]
-        unheard |= {lot for lot in rivals if lot[0] != speaks}
-    return unheard
+    return tuple(frozenset(rivals) for rivals in places.values() if len({lot[0] for lot in rivals}) > 1)
 
 
 def _fresh_lots(rows: Sequence[Row], reading: Reading[GpuOffer], wanted: set[Thing]) -> set[Thing]:
@@ -118,22 +126,21 @@ def place_of(provider: str, tier: str, region: str) -> Thing:
 
 def offer_disagreements(entries: Entries[GpuOffer]) -> tuple[Disagreement, ...]:
     """Where fresh sources of one provider differ about the same GPUs, the widest for each provider and GPU."""
-    told: dict[Thing, int] = Counter(key[1:] for key in entries.every(SOURCE, PROVIDER, GPU))
+    told = _told_twice(frozenset(entries.every(SOURCE, PROVIDER, GPU)))
     prices: dict[Thing, dict[str, Decimal]] = {}
-    if max(told.values(), default=0) > 1:
-        for row, (source, *what) in zip(entries.rows, map(_told, entries.rows), strict=True):
-            if told[tuple(what)] > 1 and not row[IS_SLICE] and entries.reading.fresh(row):
-                found, usd = prices.setdefault(_thing(row), {}), usd_per_hour(row, entries.reading)
-                found[source] = min(found.get(source, usd), usd)
+    for row in _those(entries.rows, _what, told):
+        if not row[IS_SLICE] and entries.reading.fresh(row):
+            found, usd = prices.setdefault(_thing(row), {}), usd_per_hour(row, entries.reading)
+            found[row[SOURCE]] = min(found.get(row[SOURCE], usd), usd)
     return _widest((key[0], key[1], by_source) for key, by_source in prices.items())
 
 
 def rate_disagreements(entries: Entries[TokenRate]) -> tuple[Disagreement, ...]:
     """Where fresh sources differ about one provider's rate of a model, over input, cached input and output."""
-    told: dict[Thing, int] = Counter(key[1:] for key in set(map(_listing, entries.rows)))
+    told = _told_twice(frozenset(entries.every(SOURCE, SELLER, MODEL, RATE_SKU, RATE_REGION)))
     prices: dict[Thing, dict[str, Decimal]] = {}
-    for row in entries.rows:
-        if told[_listing(row)[1:]] < 2 or not entries.reading.fresh(row):
+    for row in _those(entries.rows, _listing, told):
+        if not entries.reading.fresh(row):
             continue
         rate = entries.reading.listed(row).value
         if rate.conditions != Conditions():
@@ -143,6 +150,16 @@ def rate_disagreements(entries: Entries[TokenRate]) -> tuple[Disagreement, ...]:
             if price is not None and price > 0:
                 prices.setdefault((rate.provider, rate.model, rate.sku, rate.region, kind), {})[rate.source] = price
     return _widest((key[0], key[1], by_source) for key, by_source in prices.items())
+
+
+@lru_cache(maxsize=8)
+def _told_twice(listed: frozenset[Thing]) -> frozenset[Thing]:
+    """Of what is listed, each behind the source that does, what several sources list."""
+    return frozenset(what for what, sources in Counter(key[1:] for key in listed).items() if sources > 1)
+
+
+def _those(rows: Sequence[Row], what: Callable[[Row], Thing], wanted: frozenset[Thing]) -> Iterable[Row]:
+    return compress(rows, map(wanted.__contains__, map(what, rows))) if wanted else ()
 
 
 def _widest(found: Iterable[tuple[str, str, Mapping[str, Decimal]]]) -> tuple[Disagreement, ...]:

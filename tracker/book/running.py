@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -23,12 +24,28 @@ from tracker.book.exchange import PUBLISHED, Exchange, load_exchange
 from tracker.book.listing import OFFERS, RATES, Kind, Known
 from tracker.book.marks import Marks, marks_of
 from tracker.book.remembered import Remembered, Updates
-from tracker.book.row_fields import CURRENCY, GPU, IS_SLICE, PROVIDER, REGION, TIER, VALID_FROM
+from tracker.book.row_fields import (
+    CURRENCY,
+    GPU,
+    IS_SLICE,
+    MODEL,
+    PROVIDER,
+    RATE_CURRENCY,
+    RATE_REGION,
+    RATE_SKU,
+    REGION,
+    SELLER,
+    TIER,
+    VALID_FROM,
+)
 from tracker.book.standing import Version
 from tracker.config import HOUR_S, Source
 from tracker.database.rows import to_s
 
-COUNTED = ((SOURCE, PROVIDER, TIER, REGION), (SOURCE, PROVIDER, GPU, CURRENCY, VALID_FROM, IS_SLICE))
+COUNTED = {  # by the name of a kind: fields of an identity, and whether it is a slice
+    "offer": ((SOURCE, PROVIDER, TIER, REGION), (SOURCE, PROVIDER, GPU, CURRENCY, VALID_FROM, IS_SLICE)),
+    "rate": ((SOURCE, SELLER, MODEL, RATE_SKU, RATE_REGION, RATE_CURRENCY),),
+}
 WHOLE_S = 6 * HOUR_S  # after which it is read whole again
 SETTLED_S = 2  # after which a price that a person accepted, dated after everything else, is seen
 MOST = 6  # sources that are read one by one; for more the whole book is
@@ -44,13 +61,14 @@ class _Side:
     unseen: dict[int, int] = field(default_factory=dict)
     starts: Mapping[int, int] = field(default_factory=dict)
     counts: dict[tuple[int, ...], Counter[Any]] = field(default_factory=dict)  # rows by fields that a price does not move
+    every: dict[tuple[int, ...], frozenset[Any]] = field(default_factory=dict)  # what is counted, while that stays the same
 
     def take_whole(self, found: Rows) -> None:
         """Everything that was read."""
         self.rows = dict(zip([row[ID] for row in found.told], _with_shared_words(found.told), strict=True))
         self.unseen, self.starts = dict(found.unseen), found.starts
-        if self.kind is OFFERS:
-            self.counts = {fields: Counter(map(itemgetter(*fields), found.told)) for fields in COUNTED}
+        self.counts = {fields: Counter(map(itemgetter(*fields), found.told)) for fields in COUNTED[self.kind.name]}
+        self.every = {}
 
     def take_source(self, source: str, found: Rows) -> None:
         """Everything that was read of one source."""
@@ -64,25 +82,31 @@ class _Side:
 
     def take_changes(self, source: str, changed: Mapping[str, Known]) -> None:
         """What a sweep of this process changed of a source."""
-        split = len(self.kind.row.VALUES)
-        for key, known in changed.items():
-            self.unseen.pop(known.id, None)
-            if known.gone:
-                self._drop(known.id)
-                continue
-            if known.absence is not None:
-                self.unseen[known.id] = known.absence.last_seen
-            held = self.rows.get(known.id)
-            said = json.loads(key)[1:] if held is None else held[AT + 1 : AT + 1 + len(self.kind.row.IDENTITY)]
-            self._put(known.id, (known.id, source, source, known.at, *said, *known.state[split:], *known.state[:split]))
+        prices, words = len(self.kind.row.VALUES), AT + 1 + len(self.kind.row.IDENTITY)
+        rows, unseen = self.rows, self.unseen
+        for key, (id_, at, gone, state, absence) in changed.items():
+            held = rows.get(id_)
+            if gone:
+                self._drop(id_)
+            elif held is None:
+                self._put(id_, (id_, source, source, at, *json.loads(key)[1:], *state[prices:], *state[:prices]))
+            elif at != held[AT]:
+                self._put(id_, (*held[:AT], at, *held[AT + 1 : words], *state[prices:], *state[:prices]))
+            elif held[words:] != (told := (*state[prices:], *state[:prices])):  # else it was only not printed, or printed again
+                self._put(id_, (*held[:words], *told))
+            if absence is None:
+                unseen.pop(id_, None)
+            else:
+                unseen[id_] = absence.last_seen
 
     def _put(self, id_: int, row: Row) -> None:
         held = self.rows.get(id_)
-        self.unsorted = self.unsorted or (id_ not in self.rows and bool(self.rows) and id_ < next(reversed(self.rows)))
-        self.rows[id_] = row
-        if self.counts and (held is None or held[IS_SLICE] != row[IS_SLICE]):
+        if held is None:
+            self.unsorted = self.unsorted or (id_ not in self.rows and bool(self.rows) and id_ < next(reversed(self.rows)))
+        if held is None or (held[IS_SLICE] != row[IS_SLICE] and self.kind is OFFERS):
             self._count(row, 1)
             self._count(held, -1)
+        self.rows[id_] = row
 
     def _drop(self, id_: int) -> None:
         self._count(self.rows.get(id_), -1)
@@ -96,14 +120,24 @@ class _Side:
             counted[what] += one
             if not counted[what]:
                 del counted[what]
+            if counted[what] in (0, one):  # the last one went, or the first came
+                self.every.pop(fields, None)
 
     def told(self, covered: Mapping[str, int]) -> Rows:
         """The rows as one reading gives them."""
         if self.unsorted:
-            self.rows, self.unsorted = dict(sorted(self.rows.items())), False
-        told = [row for row in self.rows.values() if row is not None]
-        every = {fields: frozenset(counted) for fields, counted in self.counts.items()}
-        return Rows(told=told, covered=covered, unseen=dict(self.unseen), starts=self.starts, every=every)
+            self.rows, self.unsorted = {id_: self.rows[id_] for id_ in sorted(self.rows)}, False
+        for fields, counted in self.counts.items():
+            if fields not in self.every:
+                self.every[fields] = _the_same(frozenset(counted))
+        told = list(filter(None, self.rows.values()))
+        return Rows(told=told, covered=covered, unseen=dict(self.unseen), starts=self.starts, every=dict(self.every))
+
+
+@lru_cache(maxsize=8)
+def _the_same(told: frozenset[Any]) -> frozenset[Any]:
+    """What was told before, where this is equal to it: what follows from it is looked up by its being the same."""
+    return told
 
 
 def _with_shared_words(rows: list[Row]) -> list[Row]:
