@@ -12,9 +12,13 @@ from typing import Any
 
 from engine.exact import to_decimal
 
+PLAIN = {str, int, float, bool, type(None)}
+
 
 def plain(value: Any) -> Any:
     """``value`` built of dict, list, str, int, float, bool and None."""
+    if type(value) in PLAIN:  # most are
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):

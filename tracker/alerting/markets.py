@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
+from itertools import chain, product
 from operator import itemgetter
 from typing import Any
 
@@ -12,7 +13,8 @@ from engine.rates import TOKEN_KINDS
 from tracker.alerting.rules import PriceDrop, PriceRise, RateChange
 from tracker.answers.snapshot import ModelAnswer, Snapshot
 from tracker.book.asof import Row
-from tracker.book.row_fields import AVAILABILITY, CURRENCY, GPU, GPU_COUNT, PRICE, PRICE_KIND, PROVIDER, REGION, SKU, TIER, TRUST
+from tracker.book.entries import Entries
+from tracker.book.row_fields import AVAILABILITY, CURRENCY, GPU, GPU_COUNT, PRICE, PRICE_KIND, PROVIDER, REGION, RENTAL, SKU, TIER, TRUST
 
 UNAVAILABLE = AVAILABILITIES.index("unavailable")
 _alike = itemgetter(GPU, TIER, GPU_COUNT, CURRENCY)
@@ -21,10 +23,9 @@ _names = itemgetter(PROVIDER, SKU, REGION)
 
 def gpu_prices(rule: PriceDrop | PriceRise, snapshot: Snapshot) -> Iterator[tuple[str, Decimal, dict[str, Any]]]:
     """For each watched GPU and tier the lowest USD per GPU-hour of what is compared, fresh and firm, and whose it is."""
-    market, best = snapshot.market, dict[str, GpuOffer]()
-    fresh = market.fresh()
-    for row in _cheapest(rule, fresh.where(GPU, frozenset(rule.gpus)) if rule.gpus else fresh.rows):
-        offer = market.reading.listed(row).value
+    fresh, best = snapshot.market.fresh(), dict[str, GpuOffer]()
+    for row in _cheapest(chain.from_iterable(_watched(rule, fresh))):
+        offer = fresh.reading.listed(row).value
         subject = f"{offer.gpu}/{offer.tier}"
         if subject not in best or _rank(offer) < _rank(best[subject]):
             best[subject] = offer
@@ -32,30 +33,35 @@ def gpu_prices(rule: PriceDrop | PriceRise, snapshot: Snapshot) -> Iterator[tupl
         yield subject, offer.usd_per_gpu_hour, _offer_facts(offer)
 
 
-def _cheapest(rule: PriceDrop | PriceRise, rows: Iterable[Row]) -> Iterable[Row]:
-    """Of rows that are alike in GPU, tier, count and currency, the cheapest of those that are watched; the first of equal ones."""
+def _watched(rule: PriceDrop | PriceRise, fresh: Entries[GpuOffer]) -> Iterator[Sequence[Row]]:
+    """The cheapest watched rows of each provider, GPU and tier: of those whose rows are as they were before, they are known."""
+    name, parts = f"watched {rule.trusts} {rule.skus}", fresh.by(*RENTAL)
+    for key in product(rule.providers or fresh.every(PROVIDER), rule.gpus, rule.tiers):
+        if part := parts.get(key):
+            yield part.once(name, lambda rows: _cheapest(row for row in rows if _is_watched(rule, row)))
+
+
+def _cheapest(rows: Iterable[Row]) -> Sequence[Row]:
+    """Of rows that are alike in GPU, tier, count and currency the cheapest; the first of equal ones."""
     best: dict[tuple[Any, ...], Row] = {}
     for row in rows:
-        if _is_watched(rule, row):
-            held = best.get(alike := _alike(row))
-            if held is None or row[PRICE] < held[PRICE] or (row[PRICE] == held[PRICE] and _names(row) < _names(held)):
-                best[alike] = row
-    return best.values()
+        held = best.get(alike := _alike(row))
+        if held is None or row[PRICE] < held[PRICE] or (row[PRICE] == held[PRICE] and _names(row) < _names(held)):
+            best[alike] = row
+    return tuple(best.values())
 
 
 def _is_watched(rule: PriceDrop | PriceRise, row: Row) -> bool:
     return (
-        row[TIER] in rule.tiers
-        and row[TRUST] in rule.trusts
+        row[TRUST] in rule.trusts
         and row[PRICE_KIND] in FIRM
         and row[AVAILABILITY] != UNAVAILABLE
-        and (not rule.providers or row[PROVIDER] in rule.providers)
         and (not rule.skus or row[SKU] in rule.skus)
     )
 
 
-def _rank(offer: GpuOffer) -> tuple[Decimal, str, str, str]:
-    return offer.usd_per_gpu_hour, offer.provider, offer.sku, offer.region
+def _rank(offer: GpuOffer) -> tuple[Decimal, str, str, str, int, str]:
+    return offer.usd_per_gpu_hour, offer.provider, offer.sku, offer.region, offer.gpu_count, offer.currency
 
 
 def _offer_facts(offer: GpuOffer) -> dict[str, Any]:

@@ -9,15 +9,14 @@ from operator import itemgetter
 from typing import Any
 
 from engine.candidates import Setup
-from engine.offers import AVAILABILITIES, GpuOffer
+from engine.offers import AVAILABILITIES
 from tracker.alerting.facts import offer_name, setup_facts
 from tracker.alerting.judge import Seen, State
 from tracker.alerting.rules import CheaperSetup, SetupGone
 from tracker.alerting.view import GONE, RENT, THERE, View, answers_of, subject_of
 from tracker.answers.snapshot import ModelAnswer
 from tracker.book.asof import SOURCE, Row
-from tracker.book.entries import Reading
-from tracker.book.row_fields import AVAILABILITY, GPU, PROVIDER, REGION, SKU, TIER, TRUST
+from tracker.book.row_fields import AVAILABILITY, GPU, PROVIDER, REGION, RENTAL, SKU, TIER, TRUST
 
 UNAVAILABLE = AVAILABILITIES.index("unavailable")
 _named = itemgetter(PROVIDER, SKU, REGION, GPU, TIER, TRUST)
@@ -94,16 +93,17 @@ def _is_sold(view: View, before: Mapping[str, Any], best: Setup | None) -> bool:
     name, source = before.get("listed"), before.get("source")
     if best is not None and (name, source) == (_listed_name(best.offer), best.offer.source):
         return True
-    market, book = view.snapshot.market, view.snapshot.book.offers
-    words = str(name)
-    return any(_is_fresh(row, name, market.reading) for row in market.rows if row[SKU] in words) or any(
-        _is_fresh(row, name, book.reading) for row in book.rows if row[SOURCE] == source
-    )
+    fresh, book = view.snapshot.market.fresh(), view.snapshot.book.offers
+    part = fresh.by(*RENTAL).get((before.get("provider"), before.get("gpu"), before.get("tier")))
+    if part is not None and any(_is_had(row, name) for row in part.rows):
+        return True
+    others = () if view.snapshot.market is book else book.rows
+    return any(row[SOURCE] == source and _is_had(row, name) and book.reading.fresh(row) for row in others)
 
 
-def _is_fresh(row: Row, name: Any, reading: Reading[GpuOffer]) -> bool:
-    """Whether it is an offer of that name, seen lately and to be had."""
-    return row[AVAILABILITY] != UNAVAILABLE and "|".join(_named(row)) == name and reading.fresh(row)
+def _is_had(row: Row, name: object) -> bool:
+    """Whether it is an offer of that name, and to be had."""
+    return row[AVAILABILITY] != UNAVAILABLE and "|".join(_named(row)) == name
 
 
 def _listed_name(offer: Any) -> str:

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select
 
 from tracker.alerting.judge import State
+from tracker.database.inserts import insert_into
 from tracker.database.schema import TABLES
 from tracker.plain import plain
 from tracker.sweeps.leases import SKEW
@@ -27,7 +29,13 @@ Key = tuple[str, str]
 def load_states(connection: Connection) -> dict[Key, State]:
     """All states by rule and subject."""
     rows = connection.execute(select(STATE.c.rule, STATE.c.subject, STATE.c.body).where(STATE.c.rule != ""))
-    return {(rule, subject): state_of(json.loads(body)) for rule, subject, body in rows}
+    return {(rule, subject): _read(body) for rule, subject, body in rows}
+
+
+@lru_cache(maxsize=4096)
+def _read(body: str) -> State:
+    """The state in a row: most are as they were at the last look. It is never changed, so whoever asks may have the same one."""
+    return state_of(json.loads(body))
 
 
 def state_of(found: Mapping[str, Any]) -> State:
@@ -41,10 +49,10 @@ def state_of(found: Mapping[str, Any]) -> State:
 def save_states(connection: Connection, before: Mapping[Key, State], after: Mapping[Key, State], now: datetime) -> None:
     """Write what changed, and that a look was taken."""
     bodies: dict[Key, str] = {key: json.dumps(plain(state)) for key, state in after.items() if before.get(key) != state}
-    for (rule, subject), body in [*bodies.items(), (LOOK, "{}")]:
-        same = (STATE.c.rule == rule) & (STATE.c.subject == subject)
-        if connection.execute(update(STATE).where(same).values(judged_at=now, body=body)).rowcount == 0:
-            connection.execute(insert(STATE).values(rule=rule, subject=subject, judged_at=now, body=body))
+    rows = [{"rule": rule, "subject": subject, "judged_at": now, "body": body} for (rule, subject), body in [*bodies.items(), (LOOK, "{}")]]
+    new = insert_into(connection, STATE)
+    found = {name: new.excluded[name] for name in ("judged_at", "body")}
+    connection.execute(new.on_conflict_do_update(index_elements=["rule", "subject"], set_=found), rows)
 
 
 def is_late(connection: Connection, now: datetime) -> bool:
