@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
 from sqlalchemy import Connection, and_, func, select
@@ -30,6 +31,7 @@ PUBLISHED = time(15, tzinfo=UTC)  # ECB: "around 16:00 CET on every working day"
 LONGEST_GAP = timedelta(days=10)  # Easter closes for four days; the rouble was last quoted on 2022-03-01
 WEEKS = 3 * LONGEST_GAP  # of rates that are read to convert at a moment
 SHIPPED_ORIGIN = "ecb-history"
+AT_ONCE = 1000  # rates that are written: all 50,000 together would leave a first start with 8 MB that nobody uses
 FIRST_SHIPPED_DAY = date(2019, 1, 1)  # the oldest price series that is imported starts in 2020
 
 
@@ -148,13 +150,13 @@ def fx_fault(quote: FxQuote, today: date) -> str | None:
 
 def store_rates(connection: Connection, quotes: Iterable[FxQuote], origin: str, known_at: int | None = None) -> int:
     """Keep reference rates; a day already known is left as it was known. Returns how many were new. None: known since published."""
-    rows = [
+    rows = (
         {"currency": q.currency, "day": q.day, "rate": scaled(q.rate, FX_SCALE), "origin": origin, "known_at": known_at} for q in quotes
-    ]
-    if not rows:
-        return 0
+    )
     before = connection.scalar(select(func.count()).select_from(FX)) or 0
-    connection.execute(insert_into(connection, FX).on_conflict_do_nothing(), rows)
+    insert = insert_into(connection, FX).on_conflict_do_nothing()
+    while some := list(islice(rows, AT_ONCE)):
+        connection.execute(insert, some)
     return (connection.scalar(select(func.count()).select_from(FX)) or 0) - before
 
 
