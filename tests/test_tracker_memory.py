@@ -6,6 +6,7 @@ import gc
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from commands import breakeven
@@ -38,6 +39,20 @@ collect_rarely()
 print(len(gc.get_objects()), gc.get_freeze_count())
 """
 
+MADE = """
+import sys
+from alembic import command
+from tracker.database.handle import alembic_config, migrate, open_database
+made = open_database(f"sqlite:///{sys.argv[1]}")
+migrate(made)
+print("tracker.database.tables" in sys.modules)
+compared = open_database(f"sqlite:///{sys.argv[1]}2")
+command.upgrade(alembic_config(compared), "head")
+print("tracker.database.tables" in sys.modules)
+schemas = [db.connect().exec_driver_sql("select sql from sqlite_master order by name").fetchall() for db in (made, compared)]
+print(schemas[0] == schemas[1] != [])
+"""
+
 
 def reserved_mb(how: str) -> float:
     """Address space of a process in which sixteen threads hold memory."""
@@ -60,6 +75,13 @@ def test_cycles_are_looked_for_seldom_while_a_command_runs_and_after_it(monkeypa
     assert not gc.isenabled()
     assert breakeven("--help").code == 0  # of all: no command runs
     assert gc.isenabled()
+
+
+def test_a_database_is_made_without_the_models_that_it_is_compared_with(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", MADE, str(tmp_path / "book.db")], capture_output=True, text=True, check=True, timeout=60
+    )  # fmt: skip
+    assert ran.stdout.split() == ["False", "True", "True"]
 
 
 def test_what_a_start_has_made_is_not_looked_through_again() -> None:

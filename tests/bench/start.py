@@ -4,7 +4,8 @@
 
 The empty application is uvicorn and FastAPI over a migrated SQLite file, with one route /metrics. Both start with a database that was
 made before, and with every source switched off, so that nothing is fetched. Fails beyond 1.5, or beyond 110 MB at rest; the memory
-after the first page, which loads the web framework, is held to the same. The first /metrics must be that of a book that was read.
+after the first page, which loads the web framework, is held to the same, and so is that of a very first start, which makes the
+database. The first /metrics must be that of a book that was read.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def main() -> int:
         folder = Path(name)
         (folder / "config").mkdir()
         (folder / "config" / "sources.toml").write_text(_all_off(), encoding="utf-8")
-        start(ours(folder), folder)  # makes the database, and the compiled files of both
+        first_mb = start(ours(folder), folder).mb  # makes the database, and the compiled files of both
         start(empty(folder), folder)
         pairs = [(start(ours(folder), folder), start(empty(folder), folder)) for _ in range(2 if asked.short else asked.rounds)]
     ratio = median(mine.seconds / bare.seconds for mine, bare in pairs)
@@ -75,8 +76,9 @@ def main() -> int:
     print(f"of the processor alone, which a busy machine changes less: ratio {cpu:5.2f}")
     print(f"resident at rest {mb:6.1f} MB   (goal {GOAL_MB})   empty application {bare_mb:6.1f} MB")
     page_s, paged_mb = (median(values) for values in zip(*((one.page_s, one.paged_mb) for one, _ in pairs), strict=True))
+    print(f"resident at rest after a very first start {first_mb:6.1f} MB   (goal {GOAL_MB})")
     print(f"the first page takes {page_s:6.2f} s more   resident after it {paged_mb:6.1f} MB   (goal {GOAL_MB})")
-    return 0 if (ratio <= GOAL and max(mb, paged_mb) <= GOAL_MB) or asked.short else 1
+    return 0 if (ratio <= GOAL and max(mb, paged_mb, first_mb) <= GOAL_MB) or asked.short else 1
 
 
 def _all_off() -> str:

@@ -103,13 +103,13 @@ def reading(db: Engine) -> Iterator[Connection]:
         yield connection
 
 
-def alembic_config(db: Engine) -> AlembicConfig:
-    """The migrations, bound to that database."""
+def alembic_config(db: Engine, *, compares: bool = True) -> AlembicConfig:
+    """The migrations, bound to that database; whoever ``compares`` it with the models loads these too."""
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS.parent).replace("%", "%%"))
-    config.attributes["db"] = db
+    config.attributes.update(db=db, compares=compares)
     return config
 
 
@@ -129,7 +129,7 @@ def migrate(db: Engine) -> None:
         if current != head:
             from alembic import command  # here: it costs 11 MB and a tenth of a start
 
-            command.upgrade(alembic_config(db), "head")
+            command.upgrade(alembic_config(db, compares=False), "head")
     except DBAPIError as error:
         raise DatabaseProblem(f"database {_shown(str(db.url))} cannot be opened: {fault_line(error)}") from error
     except OSError as error:
