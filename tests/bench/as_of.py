@@ -21,7 +21,7 @@ from time import process_time
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "bench")]
 
-from storage import Writer  # noqa: E402  the path is set above
+from storage import Writer, copy_plainly  # noqa: E402  the path is set above
 from stream import stream  # noqa: E402
 
 from engine.offers import GpuOffer  # noqa: E402
@@ -39,11 +39,6 @@ GOAL = 1.3
 BARE = f"""
 select o.*, {", ".join("p." + name for name in OfferRow.VALUES)}, p.at from offer o join plain_point p on p.offer_id = o.id
 and p.at = (select max(at) from plain_point where offer_id = o.id and at <= ?) where p.price is not null order by o.id
-"""
-PLAIN_POINTS = f"""
-create table plain_point (offer_id integer, at bigint, price bigint, availability smallint, max_gpu_count smallint,
-    primary key (offer_id, at)) without rowid;
-insert into plain_point select offer_id, at, {", ".join(OfferRow.VALUES)} from offer_point;
 """
 
 
@@ -75,7 +70,7 @@ def run(path: Path, offers: int, asked: argparse.Namespace) -> int:
     market.hour //= 2
     at = market.at(len(names))
     plain = sqlite3.connect(path)
-    plain.executescript(PLAIN_POINTS)
+    copy_plainly(plain)
 
     def bare() -> int:
         return len(plain.execute(BARE, (to_s(at),)).fetchall())

@@ -4,8 +4,8 @@
 
 --book takes a copy of what ``storage.py --hours 8760 --keep year.db`` wrote: the year, in place of days written here.
 
-The plain way reads all points of the GPU's machines of eight on demand from SQLite and carries each price to the next point, so that a
-price that did not change that day counts too. Fails where a day differs, or below 30.
+The plain way reads all points of the GPU's machines of eight on demand, in plain columns of SQLite, and carries each price to the next
+point, so that a price that did not change that day counts too. Fails where a day differs, or below 30.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from time import process_time
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "bench")]
 
-from storage import Writer  # noqa: E402  the path is set above
+from storage import Writer, copy_plainly  # noqa: E402  the path is set above
 from stream import START, Stream, stream  # noqa: E402
 
 from tracker.book.exchange import load_shipped  # noqa: E402
@@ -41,7 +41,7 @@ GOAL = 30
 GPU, COUNT, TIER = "gpu-20", 8, "on_demand"
 DAY_S = 86_400
 POINTS = """
-select p.offer_id, p.at, p.price from offer_point p join offer o on o.id = p.offer_id
+select p.offer_id, p.at, p.price from plain_point p join offer o on o.id = p.offer_id
 where o.gpu = ? and o.gpu_count = ? and o.tier = ? order by p.offer_id, p.at
 """
 
@@ -102,6 +102,7 @@ def run(path: Path, market: Stream, days: int, rounds: int) -> tuple[bool, float
     roll_up(db, sources, market.at(0) if market.hour else START + timedelta(days=days))
     first, end = START.date(), START.date() + timedelta(days=days)
     plain = sqlite3.connect(path)
+    copy_plainly(plain)
 
     def rolled() -> list[tuple[date, Decimal]]:
         with reading(db) as connection:
