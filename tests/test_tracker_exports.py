@@ -184,6 +184,10 @@ def test_the_commands_write_what_is_asked_for(tmp_path: Path) -> None:
     assert (metrics.code, metrics.out.splitlines()[-1]) == (0, "# EOF")
     folder = run(tmp_path, "export", "history", str(out), "--format", "openmetrics", "--since", "2h")
     assert (folder.code, f"{out}: is a folder; name a file in it" in folder.err) == (1, True)
+    book = tmp_path / "data" / "breakeven.db"
+    itself = run(tmp_path, "export", "history", str(book), "--format", "openmetrics", "--since", "2h")
+    assert (itself.code, itself.err) == (1, f"breakeven: {book}: is the book itself; name another file\n")
+    assert book.read_bytes()[:15] == b"SQLite format 3"
     wrong = run(tmp_path, "export", "history", str(out), "--format", "parket")
     assert (wrong.code, "no format named 'parket' (did you mean parquet?)" in wrong.err) == (1, True)
 

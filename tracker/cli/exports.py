@@ -16,6 +16,7 @@ from tracker.exports.files import FORMATS, replacing, write_tables
 from tracker.exports.openmetrics import write_openmetrics
 from tracker.exports.past import Steps
 from tracker.exports.tables import book_tables, history_tables
+from tracker.maintenance.backup import spare_book
 from tracker.moments import since, span
 
 STANDARD_OUTPUT = Path("-")
@@ -66,6 +67,7 @@ def _metrics(here: Session, path: Path, steps: Steps, as_json: bool) -> None:
     if path == STANDARD_OUTPUT:
         write_openmetrics(sys.stdout, here.db, here.world, steps)
         return
+    spare_book(here.db, path)
     with replacing(path) as part, part.open("w", encoding="utf-8") as out:
         samples = write_openmetrics(out, here.db, here.world, steps)
     if as_json:

@@ -56,14 +56,19 @@ def restore(db: Engine, found: Path, now: datetime, *, replace: bool = False) ->
 
 
 def free_place(db: Engine, target: Path, *, replace: bool) -> None:
-    """BackupError where a file must not be written: something is there, or it is the book itself or a part of it, whatever is said."""
-    file = db.url.database if db.dialect.name == "sqlite" else None
-    if file and target.resolve() in {Path(file + suffix).resolve() for suffix in OURS}:
-        raise BackupError(f"{target}: is the book itself; name another file")
+    """BackupError where a file must not be written: something is there, or it is the book itself."""
+    spare_book(db, target)
     if target.is_dir():
         raise BackupError(f"{target}: is a folder; name a file in it")
     if target.exists() and not (replace and target.is_file()):
         raise BackupError(f"{target}: is there already; name another file{', or say --force' if target.is_file() else ''}")
+
+
+def spare_book(db: Engine, target: Path) -> None:
+    """BackupError where a file to be written is the book itself, or a part of it."""
+    file = db.url.database if db.dialect.name == "sqlite" else None
+    if file and target.resolve() in {Path(file + suffix).resolve() for suffix in OURS}:
+        raise BackupError(f"{target}: is the book itself; name another file")
 
 
 def sqlite_file(db: Engine) -> Path:
