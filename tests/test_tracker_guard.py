@@ -13,13 +13,13 @@ from guarded import db as db
 from guarded import watched as watched
 from sqlalchemy import Engine
 
+from tracker.answers.health import source_health
 from tracker.book.bookfile import Dated
 from tracker.book.bookstore import export_book, import_dated
 from tracker.book.exchange import exchange_of
 from tracker.database.handle import reading, writing
 from tracker.database.rows import to_s
 from tracker.guard.context import Guard
-from tracker.guard.counts import guard_counts
 from tracker.guard.decisions import NothingToDecide, accept, reject
 from tracker.guard.settings import GuardSettings
 
@@ -400,6 +400,6 @@ def test_counts_for_metrics(watched: Watched, db: Engine) -> None:
     watched.sweep(15, offer("0.36"), offer("5", sku="B"), conflicts={"k": [offer("7", sku="C"), offer("8", sku="C")]})
     watched.sweep(15, status="failed", source="nebius", error="no answer")
     with reading(db) as connection:
-        counts = guard_counts(connection)
-    assert (counts["runpod"].pending, counts["runpod"].conflicts) == (2, 1)
-    assert counts["nebius"].pending == 0
+        found = {one.id: one for one in source_health(connection, SOURCES, T0 + timedelta(hours=1))}
+    assert (found["runpod"].quarantined, found["runpod"].conflicts) == (2, 1)
+    assert (found["nebius"].quarantined, found["nebius"].conflicts) == (0, 0)

@@ -27,6 +27,7 @@ from engine.workloads import Workload
 from tracker.answers.health import source_health
 from tracker.answers.questions import Question, tracked
 from tracker.answers.snapshot import ModelAnswer, Snapshot, SourceHealth
+from tracker.answers.tallies import Tallies
 from tracker.book.book import Book, read_book
 from tracker.book.entries import Entries
 from tracker.book.offer_market import alike, market_of
@@ -53,6 +54,7 @@ class Sizer:
     _served: dict[tuple[Fit, str, date], Served] = field(default_factory=dict)
     rentals: Trail = field(default_factory=Trail)  # what a book has in common with the one before it
     lists: Trail = field(default_factory=Trail)
+    tallies: Tallies = field(default_factory=Tallies)  # of sweeps, of one database
 
     def fits(self, model: ModelSpec, need: Need, policy: FitPolicy) -> tuple[Fit, ...]:
         """Fits and near misses of a model over all GPUs and formats."""
@@ -102,7 +104,7 @@ def recompute(db: Engine, world: World, sizer: Sizer, at: datetime) -> Snapshot:
 
 def snapshot_of(connection: Connection, world: World, sizer: Sizer, at: datetime, book: Book | None = None) -> Snapshot:
     """The same within an open transaction; of a book that was read in it, where there is one."""
-    health = source_health(connection, world.config.sources, at)
+    health = source_health(connection, world.config.sources, at, sizer.tallies)
     return of_book(book or read_book(connection, at, world.config.sources), health, world, sizer)
 
 

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, select
+from sqlalchemy import Connection, select
 
 from engine.rates import TokenRate
+from tracker.answers import tallies
 from tracker.answers.health import health_of
 from tracker.answers.snapshot import SourceHealth
 from tracker.book.asof import ID, Row
 from tracker.book.entries import Entries, Listed, Reading
 from tracker.book.entry_values import listed_rate
-from tracker.book.listing import GOOD, SWEEP
+from tracker.book.listing import SWEEP
 from tracker.book.row_fields import RATE_CURRENCY
 from tracker.config import Source
 from tracker.database.rows import to_s
-from tracker.guard.counts import GuardCounts
 
 ROWS_AT_ONCE = 10_000
-
-
-@dataclass(slots=True)
-class _Done:
-    """The sweeps of a source so far."""
-
-    last: RowMapping
-    sweeps: int = 0
-    failures: int = 0
-    success: int | None = None
 
 
 class Swept:
@@ -42,29 +33,19 @@ class Swept:
 
     def __init__(self, connection: Connection, sources: Mapping[str, Source]) -> None:
         self._sources = sources
-        names = ("source", "at", "lag_ms", "status", "rows", "skipped", "took_ms", "bytes", "error")
+        names = ("source", *tallies.Swept._fields)
         query = select(*(SWEEP.c[name] for name in names)).order_by(SWEEP.c.at).execution_options(yield_per=ROWS_AT_ONCE)
-        self._ahead = iter(connection.execute(query).mappings())
+        self._ahead = ((source, tallies.Swept(*rest)) for source, *rest in connection.execute(query))
         self._next = next(self._ahead, None)
-        self._done: dict[str, _Done] = {}
+        self._done: defaultdict[str, tallies.Tally] = defaultdict(tallies.Tally)
 
     def health(self, at: datetime) -> tuple[SourceHealth, ...]:
         """Health of every configured source at ``at``."""
-        while self._next is not None and self._next["at"] <= to_s(at):
-            self._count(self._next)
+        while self._next is not None and self._next[1].at <= to_s(at):
+            source, swept = self._next
+            self._done[source].add(swept)
             self._next = next(self._ahead, None)
-        return tuple(self._of(source, at) for source in self._sources.values())
-
-    def _count(self, row: RowMapping) -> None:
-        done = self._done.setdefault(row["source"], _Done(row))
-        good = row["status"] in GOOD
-        done.last, done.sweeps, done.failures = row, done.sweeps + 1, done.failures + (not good)
-        done.success = row["at"] if good else done.success
-
-    def _of(self, source: Source, at: datetime) -> SourceHealth:
-        done = self._done.get(source.id)
-        totals = None if done is None else (done.sweeps, done.failures, done.success)
-        return health_of(source, totals, None if done is None else done.last, GuardCounts(), at, "")
+        return tuple(health_of(source, self._done[source.id], at) for source in self._sources.values())
 
 
 @dataclass(slots=True)
