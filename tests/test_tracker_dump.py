@@ -15,7 +15,7 @@ import pytest
 from databases import BOTH, Postgres, new_book, opened
 from homes import run
 from small_world import T0, fill, offer, sweep
-from sqlalchemy import Engine, func, insert, select
+from sqlalchemy import Engine, func, insert, select, text
 from sqlmodel import SQLModel
 
 from scrapers.contract import Page
@@ -146,6 +146,19 @@ def test_a_book_with_prices_is_not_replaced_unasked(db: Engine, request: pytest.
     sweep(db, "rents", T0 + 50 * HOUR, offer("1.00", sku="new"))
     load(db, tmp_path / "book.zst", replace=True)
     assert content(db, request) == before
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [("9999", "install the newer breakeven"), ("0001", "breakeven db stats brings it up to date"), ("", "there is no book yet")],
+)
+def test_a_book_of_another_schema_is_not_exported(db: Engine, tmp_path: Path, schema: str, told: str) -> None:
+    """Columns this program does not know would be left out of it, and nobody could read it again."""
+    with writing(db) as connection:
+        connection.execute(text(f"update alembic_version set version_num = '{schema}'" if schema else "delete from alembic_version"))
+    with pytest.raises(DumpError, match=told):
+        dump(db, tmp_path / "book.zst")
+    assert not (tmp_path / "book.zst").exists()
 
 
 def shortened(body: bytes) -> bytes:

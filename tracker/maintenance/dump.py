@@ -26,7 +26,7 @@ from tracker.book.points import insert_rows
 from tracker.database import derived_tables as derived_tables  # registers its tables
 from tracker.database import tables as tables
 from tracker.database.column_types import Hex
-from tracker.database.handle import only_daemon, reading, writing
+from tracker.database.handle import only_daemon, reading, revisions, writing
 from tracker.database.months import TABLES, is_month
 from tracker.errors import BreakevenError
 from tracker.exports.files import replacing
@@ -65,7 +65,7 @@ def dump(db: Engine, path: Path, *, replace: bool = False) -> dict[str, int]:
     counts: dict[str, int] = {}
     with replacing(path) as part, reading(db) as connection, zstd.open(part, "wb") as file:
         out = _Dumped(file, hashlib.sha256())
-        out.put({"format": FORMAT, "schema": _schema(connection)})
+        out.put({"format": FORMAT, "schema": _own_schema(connection)})
         for table in _tables(connection):
             out.put({"table": table.name, "columns": [column.name for column in table.columns]})
             counts[table.name] = 0
@@ -93,6 +93,17 @@ def load(db: Engine, path: Path, *, replace: bool = False) -> dict[str, int]:
         if connection.dialect.name == "postgresql":
             _continue_numbers(connection, known)
     return counts
+
+
+def _own_schema(connection: Connection) -> str:
+    """The schema of the book; DumpError where it is not this program's: what it does not know would be left out, or could not be read."""
+    found, (known, ours) = _schema(connection), revisions()
+    if not found:
+        raise DumpError("there is no book yet")
+    if found != ours:
+        how = "breakeven db stats brings it up to date" if found in known else "install the newer breakeven"
+        raise DumpError(f"the book has schema {found}, and this program writes {ours}; {how}")
+    return found
 
 
 def _schema(connection: Connection) -> str:
