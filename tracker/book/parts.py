@@ -87,13 +87,15 @@ class Parting:
         """The parts before, but for those that lost a row or got one."""
         key_of, parts, held = itemgetter(*self.fields), dict(self.parts), dict[Any, list[Row]]()
         for row, key in zip(what.gone, map(key_of, what.gone), strict=True):
-            if key not in held:
-                held[key] = list(parts[key].rows)
-            held[key].remove(row)
+            rows = held.get(key)
+            if rows is None:
+                rows = held[key] = list(parts[key].rows)
+            rows.remove(row)
         for row, key in zip(what.came, map(key_of, what.came), strict=True):
-            if key not in held:
-                held[key] = list(parts[key].rows) if key in parts else []
-            insort(held[key], row)  # by their ids, which differ
+            rows = held.get(key)
+            if rows is None:
+                rows = held[key] = list(parts[key].rows) if key in parts else []
+            insort(rows, row)  # by their ids, which differ
         is_sorted = True
         for key, rows in held.items():
             was = parts.get(key)

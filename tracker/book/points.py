@@ -13,12 +13,12 @@ from sqlalchemy import Connection, Table, func, insert, select, update
 from sqlalchemy.sql.dml import Insert
 
 from tracker.book.asof import REWORDED
-from tracker.book.listing import ACCEPTED, HELD, MISSED, RATES, SWEEP, UNSEEN, Absence, Kind, Known, Listing, Row, whole_sweeps
+from tracker.book.listing import ACCEPTED, HELD, MISSED, RATES, SWEEP, UNSEEN, Absence, Kind, Known, Listing, Row, known_of, whole_sweeps
 from tracker.database.inserts import insert_into
 from tracker.database.months import TABLES, make_months
 from tracker.database.packed import as_kept
 from tracker.database.postgres import marked
-from tracker.database.rows import RateRow, columns, state, to_s, values
+from tracker.database.rows import RateRow, columns, state, states, to_s, values
 
 MANY = 500  # SQLite allows 999 parameters in old builds
 # what the last point of something gone says, and what one of something listed says beyond its values
@@ -68,9 +68,10 @@ def write_rows(sheet: Sheet, outcome: Outcome) -> Written:
     found = {key: Known(ids[key], at, False, state(row), None) for key, row in new.items()}
     found |= _moved(sheet, outcome.changed)
     prices, listed = len(kind.row.VALUES), LISTED[kind.name]
-    points = sorted((entry.id, at, *entry.state[:prices], *listed) for entry in found.values() if entry.at == at)
+    points = [(id_, at, *told[:prices], *listed) for id_, since, _, told, _ in found.values() if since == at]
     ended, absent = _absences(sheet, outcome)
     found |= absent | {key: _ended(kind, known[key], at) for key in ended}
+    points.sort()  # by their ids, which differ
     points += [(known[key].id, at, *GONE[kind.name]) for key in ended]
     insert_rows(sheet.connection, kind.point, point_names(kind), points)
     return Written(len(points), found)
@@ -80,15 +81,16 @@ def _moved(sheet: Sheet, rows: Mapping[str, Row]) -> Iterator[tuple[str, Known]]
     """What is known of listed rows that are not as they were. Words alone make no new point: the newest replace the old ones, which
     are kept for answers about the time before."""
     known, at, prices = sheet.listing.known, sheet.at, len(sheet.kind.row.VALUES)
-    for key, row in rows.items():
+    for key, told in zip(rows, states(rows.values()), strict=True):
         if (was := known.get(key)) is None:
             continue
-        told = state(row)
-        price, words, old = told[:prices], told[prices:], was.state[prices:]
-        if words != old:
-            _reword(sheet, was.id, old, words)
-        since = was.at if price == was.state[:prices] and not was.gone else at
-        yield key, Known(was.id, since, False, price + (old if words == old else words), None)
+        id_, since, gone, before, _ = was
+        price, old = told[:prices], before[prices:]
+        if told[prices:] == old:
+            told = price + old  # of equal words one copy is held
+        else:
+            _reword(sheet, id_, old, told[prices:])
+        yield key, known_of((id_, at if gone or price != before[:prices] else since, False, told, None))
 
 
 def _reword(sheet: Sheet, id_: int, old: Sequence[Any], new: Sequence[Any]) -> None:
@@ -148,7 +150,7 @@ def _absences(sheet: Sheet, outcome: Outcome) -> tuple[list[str], dict[str, Know
     opened = {
         key: entry for why, keys in ((HELD, held), (MISSED, [k for k in missed if k not in over])) for key, entry in _open(sheet, keys, why)
     }
-    _close(sheet, [known[key] for key in [*back, *ended]])
+    _close(sheet, [known[key] for key in [*back, *ended, *opened]])
     _insert_absences(sheet, opened.values())
     return ended, {key: known[key]._replace(absence=None) for key in back if key not in outcome.changed} | opened
 
@@ -169,10 +171,9 @@ def _missed_before(entry: Known, whole: Sequence[int]) -> int:
 
 
 def _open(sheet: Sheet, keys: Sequence[str], why: str) -> Iterator[tuple[str, Known]]:
-    """The entries whose price goes unseen from now on for that reason; what they went unseen for until now is over."""
+    """The entries whose price goes unseen from now on for that reason, and went unseen for no or another one until now."""
     entries = {key: sheet.listing.known[key] for key in keys}
     fresh = {key: entry for key, entry in entries.items() if entry.absence is None or entry.absence.why != why}
-    _close(sheet, fresh.values())
     for key, entry in fresh.items():
         last_seen = max(entry.at, sheet.whole_at or 0) if entry.absence is None else entry.absence.last_seen
         yield key, entry._replace(absence=Absence(sheet.at, None, last_seen, why))
