@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -190,6 +191,21 @@ def test_the_commands_write_what_is_asked_for(tmp_path: Path) -> None:
     assert book.read_bytes()[:15] == b"SQLite format 3"
     wrong = run(tmp_path, "export", "history", str(out), "--format", "parket")
     assert (wrong.code, "no format named 'parket' (did you mean parquet?)" in wrong.err) == (1, True)
+
+
+def test_metrics_of_the_past_without_room_beside_say_where_to_make_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = sqlite3.connect
+
+    def full(*args: Any, **how: Any) -> sqlite3.Connection:
+        found = connect(*args, **how)
+        found.execute("pragma max_page_count = 1")  # no room for a table
+        return found
+
+    assert run(tmp_path, "sources").code == 0  # makes the book
+    monkeypatch.setattr("tracker.exports.past.sqlite3.connect", full)
+    told = run(tmp_path, "export", "history", str(tmp_path / "past"), "--format", "openmetrics", "--since", "2h")
+    assert (told.code, told.err.count("\n"), "TMPDIR" in told.err) == (1, 1, True)
+    assert not (tmp_path / "past").exists()
 
 
 def test_parquet_without_its_package_says_what_to_install(db: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

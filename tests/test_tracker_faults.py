@@ -16,7 +16,7 @@ from processes import Running, breakeven
 from small_world import offer, rate
 from small_world import sweep as small_sweep
 from sqlalchemy import Engine, event, func, select, text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from upstream import Upstream
 from worlds import serve_market, write_user_config
 
@@ -28,6 +28,7 @@ from tracker.book.points import list_accepted
 from tracker.database.faults import READS, Trouble, fault_kind, fault_line
 from tracker.database.handle import open_database, reading, writing
 from tracker.database.rows import identity, to_s
+from tracker.maintenance.stats import vacuum
 from tracker.service.clock import Watch, clock_fault, mend_future
 from tracker.service.readiness import not_ready
 from tracker.sweeps.patience import patiently
@@ -116,6 +117,28 @@ def test_what_cannot_be_written_is_told_by_readyz_until_it_can_be(sqlite: Engine
     assert not_ready(sqlite, NOW + timedelta(days=1), trouble) == "database: its disk is full"
     trouble.over()
     assert not_ready(sqlite, NOW + timedelta(days=1), trouble) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("SQLITE_IOERR_SHMSIZE", "full"),  # a disk so full that the first reader's index of the log has no room
+        ("SQLITE_IOERR_WRITE", "failing"),  # a quota, a limit of a file's size, or the disk itself
+        ("SQLITE_IOERR_READ", "closed"),
+    ],
+)
+def test_what_the_disk_refuses_is_told_from_what_this_account_may_not(name: str, kind: str) -> None:
+    found = sqlite3.OperationalError("disk I/O error")
+    found.sqlite_errorname = name
+    assert fault_kind(OperationalError("select 1", None, found)) == kind
+
+
+def test_a_vacuum_that_fails_is_told_like_everything_else(sqlite: Engine) -> None:
+    event.listen(sqlite, "connect", lambda connection, _: connection.execute("pragma query_only = on"))
+    sqlite.dispose()
+    with pytest.raises(OperationalError) as caught:
+        vacuum(sqlite)
+    assert fault_kind(caught.value) == "read-only"
 
 
 def test_a_lock_is_waited_for_and_said(tmp_path: Path, sqlite: Engine) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from pathlib import Path
-from typing import Annotated
+from tempfile import gettempdir
+from typing import Annotated, TextIO
 
 import typer
 
@@ -12,7 +14,7 @@ from tracker.book.bookstore import export_book
 from tracker.cli.session import Json, Session, print_json, say, session
 from tracker.cli.values import known_words
 from tracker.database.rows import TICK
-from tracker.exports.files import FORMATS, replacing, write_tables
+from tracker.exports.files import FORMATS, ExportError, replacing, write_tables
 from tracker.exports.openmetrics import write_openmetrics
 from tracker.exports.past import Steps
 from tracker.exports.tables import book_tables, history_tables
@@ -65,15 +67,22 @@ def history(
 
 def _metrics(here: Session, path: Path, steps: Steps, as_json: bool) -> None:
     if path == STANDARD_OUTPUT:
-        write_openmetrics(sys.stdout, here.db, here.world, steps)
+        _write_metrics(sys.stdout, here, steps)
         return
     spare_book(here.db, path)
     with replacing(path) as part, part.open("w", encoding="utf-8") as out:
-        samples = write_openmetrics(out, here.db, here.world, steps)
+        samples = _write_metrics(out, here, steps)
     if as_json:
         print_json({"file": str(path), "samples": samples, "steps": len(steps)})
     else:
         say(f"{samples} samples of {len(steps)} steps written to {path}")
+
+
+def _write_metrics(out: TextIO, here: Session, steps: Steps) -> int:
+    try:
+        return write_openmetrics(out, here.db, here.world, steps)
+    except sqlite3.Error as error:  # of the file beside, in which the series wait for each other; the book's own are SQLAlchemy's
+        raise ExportError(f"{gettempdir()}: {error}; make room there, or name another folder in TMPDIR") from error
 
 
 def _done(folder: Path, counts: dict[str, int], as_json: bool) -> None:

@@ -16,6 +16,7 @@ ADVICE = {
     "locked": "another program has it locked; end that one, or wait for it",
     "read-only": "it cannot be written to; check the rights of this account, or name the primary server",
     "damaged": "restore a backup, or move it away: a new one is made with the embedded prices in it",
+    "failing": "check that its disk has room, also within a quota, and is sound",
     "closed": "check that its folder exists and that this account may use it",
     "gone": "check that its server runs and can be reached",
     "refused": "its server refuses us; check user, password, name and the number of connections",
@@ -24,16 +25,17 @@ ADVICE = {
 }
 CLOCK = "clock"  # the other kind of trouble: this machine's time
 READS = ("locked", "damaged", "closed", "gone", "refused", "other")  # over when the book can be read again
-WRITES = ("full", "read-only", "denied")  # over when it is written
+WRITES = ("full", "failing", "read-only", "denied")  # over when it is written
 SHORT = {  # for whoever may read /readyz: no addresses, no names
     "full": "its disk is full", "locked": "another program has it locked", "read-only": "it cannot be written to",
-    "damaged": "it is damaged", "closed": "its file cannot be used", "gone": "its server does not answer",
+    "damaged": "it is damaged", "failing": "its disk fails", "closed": "its file cannot be used", "gone": "its server does not answer",
     "refused": "its server refuses us", "denied": "its account lacks a right",
 }  # fmt: skip
-PASSING = ("full", "locked", "read-only", "gone", "refused", "denied", "closed")  # what may be over when asked again
+PASSING = ("full", "failing", "locked", "read-only", "gone", "refused", "denied", "closed")  # what may be over when asked again
 # result codes of SQLite by the start of their name (https://www.sqlite.org/rescode.html)
 _SQLITE = {
-    "SQLITE_FULL": "full", "SQLITE_BUSY": "locked", "SQLITE_LOCKED": "locked", "SQLITE_READONLY": "read-only", "SQLITE_CORRUPT": "damaged",
+    "SQLITE_FULL": "full", "SQLITE_IOERR_SHMSIZE": "full", "SQLITE_IOERR_WRITE": "failing", "SQLITE_IOERR_FSYNC": "failing",
+    "SQLITE_BUSY": "locked", "SQLITE_LOCKED": "locked", "SQLITE_READONLY": "read-only", "SQLITE_CORRUPT": "damaged",
     "SQLITE_NOTADB": "damaged", "SQLITE_CANTOPEN": "closed", "SQLITE_IOERR": "closed", "SQLITE_PERM": "closed",
 }  # fmt: skip
 # SQLSTATE by its start (https://www.postgresql.org/docs/15/errcodes-appendix.html)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, func, select, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlmodel import SQLModel
 
 from tracker.database import derived_tables as derived_tables  # registers the tables, as the next line does
@@ -104,5 +105,7 @@ def vacuum(db: Engine) -> None:
     try:
         raw.driver_connection.execute("vacuum")  # type: ignore[union-attr]  # sqlite3's own: outside any transaction
         raw.driver_connection.execute("pragma wal_checkpoint(truncate)")  # type: ignore[union-attr]  # as above
+    except sqlite3.Error as error:
+        raise OperationalError("vacuum", None, error) from error
     finally:
         raw.close()
