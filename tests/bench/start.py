@@ -103,6 +103,7 @@ def start(command: list[str], folder: Path) -> Started:
     """Start it, ask until it answers, let it rest, end it."""
     port = _free_port()
     env = {**os.environ, "PYTHONPATH": str(ROOT), "BREAKEVEN_DATA": str(folder / "data"), "BREAKEVEN_CONFIG": str(folder / "config")}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # or a checkout would be compiled at every start, as nothing that is installed is
     begun = perf_counter()
     process = subprocess.Popen(
         [word.format(port=port) if word == "{port}" else word for word in command], env=env, stdout=subprocess.DEVNULL
