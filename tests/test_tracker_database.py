@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from scrapers.http import HostGate
 from tracker.answers.health import source_health
 from tracker.book.book import read_book
-from tracker.database.handle import open_database, reading
+from tracker.database.handle import migrate, open_database, reading
 from tracker.database.postgres import connect_args
 from tracker.database.rows import to_ms
 from tracker.database.tables import MAX_SCALED, RENT_SCALE
@@ -47,6 +49,20 @@ def test_a_reader_sees_one_moment_whatever_is_written_meanwhile(db: Engine) -> N
         assert connection.scalar(select(func.count()).select_from(OFFER_POINT)) == 1
     with reading(db) as connection:
         assert connection.scalar(select(func.count()).select_from(OFFER_POINT)) == 2
+
+
+@pytest.mark.parametrize(("made_with", "has"), [(None, 8_192), (4_096, 4_096), (16_384, 16_384)])
+def test_a_new_file_has_large_pages_and_one_that_is_there_keeps_its_own(made_with: int | None, has: int, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "book.db")) as plain:
+        if made_with is not None:
+            plain.execute(f"pragma page_size={made_with}")
+            plain.execute("create table something (x)")
+    for db in opened(f"sqlite:///{tmp_path / 'book.db'}"):
+        migrate(db)
+        sweep(db, "rents", T0, offer("2.00"))
+    with closing(sqlite3.connect(tmp_path / "book.db")) as plain:
+        assert [plain.execute(f"pragma {name}").fetchone() for name in ("page_size", "journal_mode")] == [(has,), ("wal",)]
+        assert plain.execute("select price from offer_point").fetchall() == [(2_000_000_000,)]
 
 
 @pytest.mark.real
