@@ -16,6 +16,7 @@ from sqlalchemy import Engine, inspect, text
 
 from tracker.database.handle import DatabaseProblem, alembic_config, migrate, open_database, reading, writing
 from tracker.sweeps.leases import Lease, Terms, claim
+from tracker.sweeps.store import last_counts
 
 
 def shape(db: Engine) -> dict[str, object]:
@@ -130,6 +131,28 @@ def test_data_of_the_second_schema_is_there_after_the_upgrade_and_after_the_way_
         with reading(empty) as connection:
             assert connection.execute(text(shown)).all() == [("runpod", "H200", 3_590_000_000, None)]
             assert connection.execute(text("select source, at, changed from sweep")).all() == [("runpod", at, 1)]
+
+
+def test_sweeps_get_smaller_and_say_the_same(empty: Engine) -> None:
+    command.upgrade(alembic_config(empty), "0018")
+    sweep = (
+        "insert into sweep (source, at, lag_ms, took_ms, status, complete, rows, changed, skipped, warned, bytes, input_hash, error) "
+        "values ('s', :at, 0, 0, 'ok', true, 1, 1, :skipped, :warned, 9, :hash, '')"
+    )
+    before = [("{}", "{}", bytes(range(16))), ('{"no price": 2}', "{}", b""), ("{}", '{"odd": 1}', bytes(range(8)))]
+    with writing(empty) as connection:
+        for at, (skipped, warned, digest) in enumerate(before):
+            connection.execute(text(sweep), {"at": at, "skipped": skipped, "warned": warned, "hash": digest})
+    read = text("select skipped, warned, input_hash from sweep order by at")
+    migrate(empty)
+    after = [("", "", bytes(range(8))), ('{"no price": 2}', "", b""), ("", '{"odd": 1}', bytes(range(8)))]
+    with reading(empty) as connection:
+        assert [(skipped, warned, bytes(digest)) for skipped, warned, digest in connection.execute(read)] == after
+    assert last_counts(empty, "s") == (1, {})
+    command.downgrade(alembic_config(empty), "0018")
+    with reading(empty) as connection:
+        found = connection.execute(read).all()
+    assert [(skipped, warned) for skipped, warned, _ in found] == [(skipped, warned) for skipped, warned, _ in before]
 
 
 @pytest.mark.real

@@ -195,9 +195,12 @@ def test_health_tells_failed_from_stale(db: Engine) -> None:
     record_sweep(db, sweep(0, offer("3.59"), skipped={"unmapped gpu": 2}))
     record_sweep(db, sweep(15, status="failed", error="no answer"))
     with reading(db) as connection:
+        (first,) = source_health(connection, SOURCES, T0 + timedelta(minutes=1))
         (soon,) = source_health(connection, SOURCES, T0 + timedelta(minutes=16))
+        assert connection.execute(select(SWEEP.c.skipped).order_by(SWEEP.c.at)).scalars().all() == ['{"unmapped gpu": 2}', ""]
         (late,) = source_health(connection, SOURCES, T0 + timedelta(hours=4))
     assert (soon.status, soon.error, soon.stale, soon.failures, soon.last_success) == ("failed", "no answer", False, 1, T0)
+    assert (first.skipped, soon.skipped) == ({"unmapped gpu": 2}, {})
     assert late.stale is True
 
 

@@ -205,8 +205,8 @@ def _cover(plain: sqlite3.Connection, source: str, at: int, rows: int, changed: 
     told = {
         "status": "ok",
         "complete": 1,
-        "skipped": "{}",
-        "warned": "{}",
+        "skipped": "",
+        "warned": "",
         "quarantined": 0,
         "conflicts": 0,
         "bytes": 0,

@@ -201,7 +201,7 @@ def _cover(connection: Connection, source: str, market: Stream, number: int, row
     connection.execute(
         SWEEP.insert().values(
             source=source, at=to_s(at), lag_ms=number, took_ms=2_000 + number, status="ok", complete=True, rows=rows, changed=changed,
-            skipped="{}", warned="{}", quarantined=0, conflicts=0, bytes=400_000, input_hash="0f" * 16, error="",
+            skipped="", warned="", quarantined=0, conflicts=0, bytes=400_000, input_hash="0f" * 8, error="",
         )
     )  # fmt: skip
 

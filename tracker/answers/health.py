@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
@@ -11,7 +10,7 @@ from sqlalchemy import Connection
 from tracker.answers.snapshot import SourceHealth
 from tracker.answers.tallies import Tallies, Tally
 from tracker.config import Source, off_reason
-from tracker.database.rows import from_ms, from_s, to_s
+from tracker.database.rows import counts_of, from_ms, from_s, to_s
 from tracker.guard.counts import waiting
 from tracker.sweeps.licences import licence_texts
 
@@ -46,7 +45,7 @@ def health_of(source: Source, tally: Tally, at: datetime, *, quarantined: int = 
         last_success=success,
         status="never" if last is None else last.status,
         rows=0 if last is None else last.rows,
-        skipped={} if last is None else json.loads(last.skipped),
+        skipped={} if last is None else counts_of(last.skipped),
         duration_s=0.0 if last is None else last.took_ms / 1000,
         bytes=0 if last is None else last.bytes,
         error="" if last is None else last.error,

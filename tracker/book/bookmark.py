@@ -13,7 +13,7 @@ from tracker.database.column_types import HASH_SIZE
 
 
 def book_digest(folder: Path) -> str:
-    """Hash of the book files in ``folder``, of 16 bytes."""
+    """Hash of the book files in ``folder``, of 8 bytes."""
     digest = hashlib.sha256()
     for name in ("offers.csv", "rates.csv"):
         path = folder / name

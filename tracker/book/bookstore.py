@@ -146,7 +146,7 @@ def _is_marked(connection: Connection, digest: str) -> bool:
 def _coverage_row(source: str, at: int, rows: int, now: datetime, digest: str) -> dict[str, Any]:
     return {
         "source": source, "at": at, "lag_ms": to_ms(now) - at * 1000, "took_ms": 0, "status": "ok", "complete": False, "rows": rows,
-        "changed": 0, "skipped": "{}", "bytes": 0, "input_hash": digest, "error": "",
+        "changed": 0, "skipped": "", "warned": "", "bytes": 0, "input_hash": digest, "error": "",
     }  # fmt: skip
 
 

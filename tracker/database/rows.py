@@ -42,6 +42,17 @@ def from_s(at: int) -> datetime:
     return EPOCH + at * TICK
 
 
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Counts by reason as JSON; empty for none, as most sweeps have."""
+    return json.dumps(dict(counts), sort_keys=True) if counts else ""
+
+
+def counts_of(text: str) -> dict[str, int]:
+    """The counts by reason of such a text."""
+    found: dict[str, int] = json.loads(text) if text else {}
+    return found
+
+
 def whole(when: datetime) -> datetime:
     """The second that an aware time lies in: what is asked about is as coarse as what is kept."""
     return from_s(to_s(when))

@@ -36,7 +36,7 @@ class Sweep(SQLModel, table=True):
     complete: bool
     rows: int
     changed: int
-    skipped: str = Field(sa_column=Column(Text, nullable=False))  # JSON: reason -> count
+    skipped: str = Field(sa_column=Column(Text, nullable=False))  # JSON: reason -> count; empty for none, as below
     warned: str = Field(sa_column=Column(Text, nullable=False, server_default="{}"))  # JSON: what looked odd and was kept -> count
     quarantined: int = Field(sa_column_kwargs={"server_default": "0"})  # prices held back by this sweep
     conflicts: int = Field(sa_column_kwargs={"server_default": "0"})  # things printed at two prices in it

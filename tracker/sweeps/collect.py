@@ -236,7 +236,7 @@ def fetch_pages(module: ModuleType, client: SourceClient, source: Source) -> lis
 
 
 def input_hash(pages: Sequence[Page], module: ModuleType, collector: Collector) -> str:
-    """Hash of all that decides a sweep's rows, of 16 bytes: the bodies, the parser, and the catalogue that resolves names."""
+    """Hash of all that decides a sweep's rows, of 8 bytes: the bodies, the parser, and the catalogue that resolves names."""
     digest = hashlib.sha256()
     settings = collector.world.settings.guard.model_dump_json()
     for part in (

@@ -31,7 +31,7 @@ from tracker.database.handle import reading, writing
 from tracker.database.inserts import insert_into
 from tracker.database.months import make_months
 from tracker.database.postgres import serialize
-from tracker.database.rows import OfferRow, RateRow, identified, to_ms, to_s
+from tracker.database.rows import OfferRow, RateRow, counts_of, counts_text, identified, to_ms, to_s
 from tracker.database.schema import TABLES
 from tracker.guard.case import Case, Printed
 from tracker.guard.context import Guard
@@ -194,8 +194,8 @@ def _add_coverage(connection: Connection, report: SweepReport, at: int, kept: Ke
     told = {
         "source": report.source, "at": at, "lag_ms": to_ms(report.finished_at) - at * 1000,
         "took_ms": _took_ms(report), "status": report.status, "complete": report.complete,
-        "rows": report.rows, "changed": kept.changed, "skipped": json.dumps(dict(report.skipped), sort_keys=True),
-        "warned": json.dumps(dict(kept.warned), sort_keys=True), "quarantined": kept.quarantined, "conflicts": kept.conflicts,
+        "rows": report.rows, "changed": kept.changed, "skipped": counts_text(report.skipped),
+        "warned": counts_text(kept.warned), "quarantined": kept.quarantined, "conflicts": kept.conflicts,
         "bytes": report.bytes, "input_hash": bytes.fromhex(report.input_hash), "error": report.error[:2000],
     }  # fmt: skip
     return insert_row(connection, SWEEP, told)
@@ -266,4 +266,4 @@ def last_counts(db: Engine, source: str) -> tuple[int, dict[str, int]]:
     )
     with reading(db) as connection:
         found = connection.execute(query).first()
-    return (found.rows, json.loads(found.skipped)) if found else (0, {})
+    return (found.rows, counts_of(found.skipped)) if found else (0, {})
