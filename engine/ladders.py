@@ -78,8 +78,10 @@ def ladder(offers: Iterable[GpuOffer]) -> Ladder:
         if held is None or _cheaper(offer, held):
             cheapest[shape] = offer  # of offers of one shape, the cheapest is the cheapest at every count
     firm = [offer for offer in cheapest.values() if is_firm(offer)]
+    listed = [offer for offer in firm if offer.price_kind == "list"]
     unit = min((unit_rung(offer) for offer in cheapest.values()), key=lambda r: r.order, default=None)
-    return Ladder(_machines(firm), _machines(offer for offer in firm if offer.price_kind == "list"), unit)
+    machines = _machines(firm)
+    return Ladder(machines, machines if len(listed) == len(firm) else _machines(listed), unit)
 
 
 def _cheaper(offer: GpuOffer, held: GpuOffer) -> bool:

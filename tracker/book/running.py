@@ -117,10 +117,10 @@ class _Side:
             return
         for fields, counted in self.counts.items():
             what = itemgetter(*fields)(row)
-            counted[what] += one
-            if not counted[what]:
+            now = counted[what] = counted[what] + one
+            if not now:
                 del counted[what]
-            if counted[what] in (0, one):  # the last one went, or the first came
+            if now in (0, one):  # the last one went, or the first came
                 self.every.pop(fields, None)
 
     def told(self, covered: Mapping[str, int]) -> Rows:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
+from typing import Any
 
 from tracker.database.schema import MAX_SCALED
 
@@ -46,10 +47,10 @@ def _spelled(*values: int | None) -> str:
 
 
 def as_kept(
-    dialect: str, table: str, names: Sequence[str], rows: Iterable[tuple[object, ...]]
+    dialect: str, table: str, names: Sequence[str], rows: Iterable[tuple[Any, ...]]
 ) -> tuple[Sequence[str], list[tuple[object, ...]]]:
     """Rows of the named columns as a database keeps them: the points of offers packed on SQLite, all others as they are."""
     if table != "offer_point" or dialect != "sqlite":
         return names, list(rows)
-    ordered = map(itemgetter(*map(list(names).index, (*KEY, *VALUES))), rows)
-    return (*KEY, "packed"), [(id_, at, packed(*values)) for id_, at, *values in ordered]
+    ordered = rows if tuple(names) == (*KEY, *VALUES) else map(itemgetter(*map(list(names).index, (*KEY, *VALUES))), rows)
+    return (*KEY, "packed"), [(id_, at, packed(price, available, most)) for id_, at, price, available, most in ordered]

@@ -113,7 +113,8 @@ def record_sweep(
         if report.status in GOOD:
             _keep(connection, report, guard, seen, standing, kept)
         if report.status == "ok":
-            kept.changed += store_rates(connection, report.fx, report.source, seen.at)
+            if report.fx:  # two of three statements of it count all rates
+                kept.changed += store_rates(connection, report.fx, report.source, seen.at)
             _note_unmapped(connection, report)
             if report.licence is not None:
                 keep_licence(connection, report.source, report.licence, seen.at)
