@@ -253,6 +253,18 @@ def test_today_s_parser_finds_what_was_stored(collect: Collect, upstream: Upstre
     assert (rows(db, "select * from offer_point"), rows(db, "select * from sweep")) == before
 
 
+@pytest.mark.loopback
+def test_sweeps_after_the_moment_that_is_asked_about_are_not_read_again(
+    collect: Collect, upstream: Upstream, db: Engine, home: Callable[..., World]
+) -> None:
+    upstream.add(runpod.PATH, ANSWER, method="POST")
+    collect(T0)
+    upstream.add(runpod.PATH, ANSWER.replace("2.30", "2.31"), method="POST")
+    collect(T0 + HOUR)
+    moments = (T0 - timedelta(seconds=1), T0, T0 + HOUR - timedelta(seconds=1), T0 + HOUR)
+    assert [[one.at for one in rederive(db, home(), T0, until=at)] for at in moments] == [[], [T0], [T0], [T0, T0 + HOUR]]
+
+
 MENDED = FILES["gpu_names.toml"].replace('"TEST 141GB" = "test-141"', '"TEST 141GB" = "test-80"')
 
 

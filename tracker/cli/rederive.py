@@ -31,7 +31,7 @@ def rederive(
     if source:
         here.world.config.source(source)
     found = []
-    for sweep in read_again(here.db, here.world, since(start, here.now, "--since"), source):
+    for sweep in read_again(here.db, here.world, since(start, here.now, "--since"), source, until=here.now):
         found.append(sweep)
         if not as_json:
             _say_sweep(sweep)

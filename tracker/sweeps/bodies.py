@@ -168,8 +168,8 @@ def _drop(connection: Connection, sweep: int) -> None:
         connection.execute(delete(BODY).where(BODY.c.sha256.in_(sorted(hashes)[start : start + 500]), unused))
 
 
-def kept_sweeps(connection: Connection, since: datetime, source: str = "") -> list[KeptSweep]:
-    """Sweeps whose bodies are kept and that were read at or after ``since``, oldest first."""
+def kept_sweeps(connection: Connection, since: datetime, source: str = "", *, until: datetime | None = None) -> list[KeptSweep]:
+    """Sweeps whose bodies are kept and that were read at or after ``since``, oldest first; those made by ``until`` where that is told."""
     query = (
         select(KEPT_SWEEP, SWEEP.c.at, SWEEP.c.status)
         .join(SWEEP, SWEEP.c.id == KEPT_SWEEP.c.first_sweep)
@@ -178,6 +178,8 @@ def kept_sweeps(connection: Connection, since: datetime, source: str = "") -> li
     )
     if source:
         query = query.where(KEPT_SWEEP.c.source == source)
+    if until is not None:
+        query = query.where(SWEEP.c.at <= to_s(until))
     return [
         KeptSweep(id=row.first_sweep, source=row.source, at=from_s(row.at), status=row.status, read_until=from_s(row.last_read))
         for row in connection.execute(query)

@@ -65,10 +65,10 @@ class Rederived:
     not_read: str = ""
 
 
-def rederive(db: Engine, world: World, since: datetime, source: str = "") -> Iterator[Rederived]:
-    """Every kept sweep read at or after ``since``, oldest first, one at a time."""
+def rederive(db: Engine, world: World, since: datetime, source: str = "", *, until: datetime | None = None) -> Iterator[Rederived]:
+    """Every kept sweep read at or after ``since``, and made by ``until`` where that is told, oldest first, one at a time."""
     with reading(db) as connection:
-        found = kept_sweeps(connection, since, source)
+        found = kept_sweeps(connection, since, source, until=until)
     for sweep in found:
         yield _one(db, world, sweep)
 
