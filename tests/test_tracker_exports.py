@@ -6,6 +6,7 @@ import csv
 import json
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -19,10 +20,12 @@ from small_world import T0, fx, offer, rate, sweep
 from sqlalchemy import Engine
 
 from tracker.book import bookstore
-from tracker.book.bookstore import export_book
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import export_book, import_dated
+from tracker.database.rows import to_s
 from tracker.exports import files
 from tracker.exports.files import FORMATS, ExportError, write_tables
-from tracker.exports.tables import book_tables, history_tables
+from tracker.exports.tables import TableOf, book_tables, history_tables
 
 HOUR = timedelta(hours=1)
 TINY = "0.000000000001"  # a token price with every digit the book keeps
@@ -115,6 +118,33 @@ def test_the_history_is_every_change_with_its_day_s_dollars(db: Engine, tmp_path
     ]
     listed = [str(row["listed"]).lower() for row in read(tmp_path / f"offers.{kind}")]
     assert listed == ["true"] * 4 + ["false"]
+
+
+def test_what_was_written_as_of_a_moment_is_written_so_again_whatever_came_later(db: Engine, tmp_path: Path) -> None:
+    """Later come history of before it, an exchange rate of its days, other words for an offer, and another price."""
+    at = T0 + 33 * HOUR
+    tables = (*book_tables(at), *history_tables(T0 - 400 * HOUR, at + HOUR, at))
+
+    def written(folder: str) -> list[str]:
+        for number, table in enumerate(tables):
+            write_tables(db, [table], tmp_path / folder / str(number), "csv")
+        return [file.read_text(encoding="utf-8") for file in sorted((tmp_path / folder).rglob("*.csv"))]
+
+    before = written("before")
+    assert len(before) == 4
+    old = Dated(replace(offer("9.99"), provider="old"), "page", to_s(T0 - 300 * HOUR), to_s(T0 + HOUR), to_s(T0 + 20 * HOUR))
+    import_dated(db, [old], at + 5 * HOUR)
+    sweep(db, "rents", at + 6 * HOUR, replace(offer("2.40"), source_url="https://elsewhere.example/prices"))
+    sweep(db, "ecb", at + 7 * HOUR, fx=fx(date(2026, 11, 2), USD="1.50"), rows=1)
+    assert written("after") == before
+    assert "9.99" in "".join(
+        line for table in (*book_tables(), *history_tables(T0 - 400 * HOUR, at)) for line in _lines(db, table, tmp_path / "now")
+    )
+
+
+def _lines(db: Engine, table: TableOf, folder: Path) -> list[str]:
+    write_tables(db, [table], folder, "csv")
+    return (folder / f"{table.name}.csv").read_text(encoding="utf-8").splitlines()
 
 
 def test_the_end_of_a_range_is_not_in_it(db: Engine, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def rows_at(connection: Connection, kind: Kind, moment: Moment, only: Mapping[st
         result = connection.execute(query)
     told: list[Row] = list(result.cursor.fetchall())  # the driver's own tuples: a book has tens of thousands
     result.close()
-    if wording := _old_wording(connection, kind, at):
+    if wording := old_wording(connection, kind, at):
         told = [_as_worded(row, kind, wording[row[ID]]) if row[ID] in wording else row for row in told]
     covered = coverage(connection, moment.at)
     imported = [source for source in covered if source.startswith(IMPORTED)]
@@ -147,7 +147,7 @@ def _imported_starts(
     return starts
 
 
-def _old_wording(connection: Connection, kind: Kind, at: int) -> dict[int, dict[str, Any]]:
+def old_wording(connection: Connection, kind: Kind, at: int) -> dict[int, dict[str, Any]]:
     """Descriptions that were corrected after ``at``, as they were then, by id."""
     query = select(REWORDED.c.target, REWORDED.c.was).where(REWORDED.c.kind == kind.name, REWORDED.c.until > at)
     return {target: json.loads(was) for target, was in connection.execute(query.order_by(REWORDED.c.until.desc()))}

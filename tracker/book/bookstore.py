@@ -15,11 +15,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, func, insert, select
+from sqlalchemy import Connection, Engine, func, insert, select
 
 from engine.offers import AVAILABILITIES
 from engine.rates import TOKEN_KINDS
-from tracker.book.asof import BACKDATED, IMPORTED, Moment, as_known, known_by
+from tracker.book.asof import BACKDATED, IMPORTED, Moment, as_known, known_by, old_wording
 from tracker.book.bookfile import OFFER_COLUMNS, RATE_COLUMNS, BookFileError, Dated, read_book_files
 from tracker.book.bookmark import book_digest
 from tracker.book.listing import OFFER_POINT, OFFERS, RATES, SWEEP, Absence, Kind, absences_of, gone_column
@@ -218,10 +218,11 @@ def _runs(connection: Connection, of: Kind, covered: Mapping[str, Sequence[int]]
     )
     if moment is not None:
         query = query.where(point.c.at <= to_s(moment.at), *known_by(connection, of, moment))
-    unseen = absences_of(connection, of)
-    open_run: tuple[RowMapping, int, int] | None = None  # found, since, last own sighting
+    unseen, wording = absences_of(connection, of), {} if moment is None else old_wording(connection, of, to_s(moment.at))
+    open_run: tuple[Mapping[Any, Any], int, int] | None = None  # found, since, last own sighting
     with connection.execute(query.execution_options(yield_per=LINES_AT_ONCE)) as points:
-        for found in points.mappings():
+        for row in points.mappings():
+            found = {**row, **wording[row["id"]]} if row["id"] in wording else row
             same_offer = open_run is not None and open_run[0]["id"] == found["id"]
             if open_run is not None and same_offer and not found["is_gone"] and _equal(kind, open_run[0], found):
                 open_run = (open_run[0], open_run[1], found["moment"])
@@ -233,14 +234,14 @@ def _runs(connection: Connection, of: Kind, covered: Mapping[str, Sequence[int]]
         yield _run(kind, open_run, None, covered, unseen.get(open_run[0]["id"], ()))
 
 
-def _equal(kind: type[OfferRow] | type[RateRow], one: RowMapping, other: RowMapping) -> bool:
+def _equal(kind: type[OfferRow] | type[RateRow], one: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
     return all(one[name] == other[name] for name in kind.VALUES)
 
 
 def _run(
     kind: type[OfferRow] | type[RateRow],
-    run: tuple[RowMapping, int, int],
-    following: RowMapping | None,
+    run: tuple[Mapping[Any, Any], int, int],
+    following: Mapping[Any, Any] | None,
     covered: Mapping[str, Sequence[int]],
     unseen: Sequence[Absence],
 ) -> Dated:

@@ -58,11 +58,13 @@ def history(
     """Write price changes as tables, or what /metrics would have said at each step, for promtool tsdb create-blocks-from openmetrics."""
     known_words(format_, (*FORMATS, "openmetrics"), "format")
     here = session()
-    first, last = since(start, here.now, "--since"), since(until, here.now, "--until") if until else here.now + TICK
+    first, last = since(start, here.now, "--since"), here.now + TICK
+    if until:
+        last = min(last, since(until, here.now, "--until"))
     if format_ == "openmetrics":
         _metrics(here, path, Steps(start=first, end=last, step=span(step, "--step")), as_json)
     else:
-        _done(path, write_tables(here.db, history_tables(first, last), path, format_), as_json)
+        _done(path, write_tables(here.db, history_tables(first, last, here.now), path, format_), as_json)
 
 
 def _metrics(here: Session, path: Path, steps: Steps, as_json: bool) -> None:

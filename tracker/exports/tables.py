@@ -9,10 +9,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
 
-from sqlalchemy import Connection, RowMapping, Select, and_, func, or_, select
+from sqlalchemy import Connection, Select, and_, func, or_, select
 
 from engine.offers import AVAILABILITIES
 from engine.rates import TOKEN_KINDS
+from tracker.book.asof import Moment, as_known, known_by, old_wording
 from tracker.book.bookstore import runs_of
 from tracker.book.exchange import Exchange, load_exchange
 from tracker.book.listing import OFFERS, RATES, Kind, gone_column
@@ -58,11 +59,11 @@ def book_tables(at: datetime | None = None) -> tuple[TableOf, TableOf]:
     )
 
 
-def history_tables(start: datetime, end: datetime) -> tuple[TableOf, TableOf]:
-    """Every change from ``start`` on, before ``end``, after what was listed at ``start``; USD is that day's. By time."""
+def history_tables(start: datetime, end: datetime, at: datetime | None = None) -> tuple[TableOf, TableOf]:
+    """Every change from ``start`` on, before ``end``, after what was listed at ``start``, as known ``at``; USD is that day's. By time."""
     return (
-        TableOf(name="offers", columns=_POINT | _OFFER | _OFFER_USD | _ORIGIN, rows=lambda c: _points(c, OFFERS, start, end)),
-        TableOf(name="rates", columns=_POINT | _RATE | _RATE_USD | _ORIGIN, rows=lambda c: _points(c, RATES, start, end)),
+        TableOf(name="offers", columns=_POINT | _OFFER | _OFFER_USD | _ORIGIN, rows=lambda c: _points(c, OFFERS, start, end, at)),
+        TableOf(name="rates", columns=_POINT | _RATE | _RATE_USD | _ORIGIN, rows=lambda c: _points(c, RATES, start, end, at)),
     )
 
 
@@ -74,10 +75,13 @@ def _runs(connection: Connection, kind: Kind, at: datetime | None) -> Generator[
             yield _cells(run.row) | span | {"source_url": run.row.source_url}
 
 
-def _points(connection: Connection, kind: Kind, start: datetime, end: datetime) -> Generator[Row, None, None]:
-    exchange = load_exchange(connection)
-    with connection.execute(_changes(kind, start, end).execution_options(yield_per=ROWS_AT_ONCE)) as changes:
-        for found in changes.mappings():
+def _points(connection: Connection, kind: Kind, start: datetime, end: datetime, known_at: datetime | None) -> Generator[Row, None, None]:
+    moment = None if known_at is None else as_known(connection, known_at)
+    exchange = load_exchange(connection, moment, all_days=True)
+    wording = {} if moment is None else old_wording(connection, kind, to_s(moment.at))
+    with connection.execute(_changes(connection, kind, start, end, moment).execution_options(yield_per=ROWS_AT_ONCE)) as changes:
+        for told in changes.mappings():
+            found = {**told, **wording[told["id"]]} if told["id"] in wording else told
             at, gone = from_s(found["moment"]), bool(found["is_gone"])
             row = _row(kind, found)
             cells = _cells(row)
@@ -87,24 +91,28 @@ def _points(connection: Connection, kind: Kind, start: datetime, end: datetime) 
             yield {"at": at, "listed": not gone} | cells | usd | {"source": found["source"], "source_url": found["source_url"]}
 
 
-def _changes(kind: Kind, start: datetime, end: datetime) -> Select[Any]:
-    """Points of a range, and the last one before it of what was listed then."""
+def _changes(connection: Connection, kind: Kind, start: datetime, end: datetime, moment: Moment | None) -> Select[Any]:
+    """Points of a range, and the last one before it of what was listed then; those known at the moment."""
     dimension, point, first = kind.dimension, kind.point, to_s(start)
     earlier = point.alias("earlier")
+    known, known_earlier = ([] if moment is None else known_by(connection, kind, moment, of) for of in (point, earlier))
     last = (
-        select(func.max(earlier.c.at)).where(earlier.c[kind.link] == point.c[kind.link], earlier.c.at < first).correlate(point)
-    ).scalar_subquery()
+        select(func.max(earlier.c.at))
+        .where(earlier.c[kind.link] == point.c[kind.link], earlier.c.at < first, *known_earlier)
+        .correlate(point)
+        .scalar_subquery()
+    )
     carried = and_(point.c.at == last, gone_column(point).is_(False))
     values = (point.c[name] for name in kind.row.VALUES)
     return (
         select(dimension, *values, point.c.at.label("moment"), gone_column(point).label("is_gone"))
         .join(dimension, dimension.c.id == point.c[kind.link])
-        .where(point.c.at < to_s(end), or_(point.c.at >= first, carried))
+        .where(point.c.at < to_s(end), or_(point.c.at >= first, carried), *known)
         .order_by(point.c.at, dimension.c.id)
     )
 
 
-def _row(kind: Kind, found: RowMapping) -> OfferRow | RateRow:
+def _row(kind: Kind, found: Mapping[Any, Any]) -> OfferRow | RateRow:
     values = {name: found[name] for name in (*kind.row.IDENTITY, *kind.row.DESCRIPTION, *kind.row.VALUES)}
     if kind.row is OfferRow:
         return OfferRow(**values | {"price": values["price"] or 0})  # what is gone has none: its cell is emptied
