@@ -36,11 +36,18 @@ def hear(
             continue
         terms = terms_of(rule)
         for found in observe(name, rule, view):
-            anew = None if found.anew is None else (found.anew[0], plain(found.anew[1]))
-            seen = replace(found, facts=plain(found.facts), anew=anew)
+            seen = _in_plain(found)
             state = view.states.get((name, seen.subject))
             ruling = judge(terms, state, seen, now, may_tell=not is_silent(name, seen.subject))
             yield Heard(rule=rule, terms=terms, seen=seen, ruling=ruling)
+
+
+def _in_plain(found: Seen) -> Seen:
+    """The same with facts as they are kept: plain values."""
+    facts = plain(found.facts)
+    if found.anew is None:
+        return found if facts == found.facts else replace(found, facts=facts)
+    return replace(found, facts=facts, anew=(found.anew[0], plain(found.anew[1])))
 
 
 def over_unseen(

@@ -191,6 +191,8 @@ def _told(state: State, seen: Seen, way: str, now: datetime) -> State:
 
 def _ended(terms: Terms, state: State, seen: Seen, now: datetime) -> tuple[State, str]:
     """Close a message that is no longer true, or no longer news."""
+    if not state.active and not state.fading and state.faded is None:
+        return state, ""
     if not state.active or is_old(terms, state, now):
         return replace(state, active="", fading=0, faded=None), state.active
     if not seen.prices and not seen.label:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, update
+from sqlalchemy import Connection, RowMapping, Select, and_, bindparam, func, insert, or_, select, update
 
 from tracker.alerting.hours import day_start, hold_until
 from tracker.alerting.message import Alarm, digest, message_id
@@ -84,8 +85,7 @@ def release(connection: Connection, world: World, ways: Ways, now: datetime) -> 
     What somebody silenced meanwhile goes on waiting. The times of a clock that was far ahead are not waited for.
     """
     config, quiet = world.alerts, silences(connection, now)
-    waited = or_(ALERT.c.held_until <= now, and_(ALERT.c.held_until.is_not(None), ALERT.c.fired_at > now + SKEW))
-    found = connection.execute(select(ALERT).where(waited).order_by(ALERT.c.id)).mappings().all()
+    found = connection.execute(_waited(), {"now": now, "ahead": now + SKEW}).mappings().all()
     due = [row for row in found if row["over_at"] or row["acked_at"] or not is_silent(quiet, row["rule"], row["subject"])]
     groups: dict[tuple[str, ...], list[RowMapping]] = {}
     for row in due:
@@ -132,14 +132,34 @@ def said(row: RowMapping) -> dict[str, Any]:
 
 def held_back(connection: Connection) -> dict[str, datetime]:
     """What waits for the end of quiet hours or for a digest, and until when, by key. Who acknowledged it knows."""
-    query = select(ALERT.c.key, ALERT.c.held_until).where(ALERT.c.held_until.is_not(None), ALERT.c.acked_at.is_(None))
-    return {row.key: row.held_until for row in connection.execute(query)}
+    return {row.key: row.held_until for row in connection.execute(_held_back())}
 
 
 def silences(connection: Connection, now: datetime) -> list[tuple[str, str]]:
     """Rule and subject of what nobody is told of now; an empty one stands for all."""
-    query = select(SILENCE.c.rule, SILENCE.c.subject).where(SILENCE.c.until.is_(None) | (SILENCE.c.until > now))
-    return [(rule, subject) for rule, subject in connection.execute(query)]
+    return [(rule, subject) for rule, subject in connection.execute(_silences(), {"now": now})]
+
+
+# built once: they are asked with every look
+
+
+@cache
+def _held_back() -> Select[Any]:
+    return select(ALERT.c.key, ALERT.c.held_until).where(ALERT.c.held_until.is_not(None), ALERT.c.acked_at.is_(None))
+
+
+@cache
+def _silences() -> Select[Any]:
+    now: Any = bindparam("now", type_=SILENCE.c.until.type)
+    return select(SILENCE.c.rule, SILENCE.c.subject).where(SILENCE.c.until.is_(None) | (SILENCE.c.until > now))
+
+
+@cache
+def _waited() -> Select[Any]:
+    """What is due, and what was told by a clock that was far ahead."""
+    now, ahead = (bindparam(name, type_=ALERT.c.fired_at.type) for name in ("now", "ahead"))
+    waited = or_(ALERT.c.held_until <= now, and_(ALERT.c.held_until.is_not(None), ALERT.c.fired_at > ahead))
+    return select(ALERT).where(waited).order_by(ALERT.c.id)
 
 
 def is_silent(quiet: Iterable[tuple[str, str]], rule: str, subject: str) -> bool:

@@ -28,6 +28,7 @@ from tracker.alerting.rules import (
 from tracker.alerting.setups import cheaper_setups, gone_setups
 from tracker.alerting.view import GROWN, OK, PAID, RENT, STALE, THERE, View, answers_of, subject_of
 from tracker.answers.snapshot import ModelAnswer, SourceHealth
+from tracker.plain import plain
 
 TELLS = {"cheaper_setup": "down", "price_drop": "down", "price_rise": "up", "rate_change": MOVED}
 
@@ -110,7 +111,7 @@ def _stale(name: str, rule: SourceStale, view: View) -> Iterator[Seen]:
         asked = source.last_attempt is not None and source.last_attempt >= view.started_at
         label = OK if not source.stale else STALE if asked and source.last_success is not None else ""
         facts = {
-            "source": source.id, "last_success": source.last_success, "error": source.error, "max_age_hours": source.max_age_hours,
+            "source": source.id, "last_success": plain(source.last_success), "error": source.error, "max_age_hours": source.max_age_hours,
         }  # fmt: skip
         yield _of_source(name, rule, view, source, label, facts)
 

@@ -84,14 +84,13 @@ def _per_mtok(row: Row, reading: Reading[TokenRate]) -> Iterator[float | None]:
 
 def rentals(market: Entries[GpuOffer]) -> Iterator[tuple[str, Sequence[Sample]]]:
     """Lowest and median price per GPU and number of offers, for each provider, GPU and tier."""
-    fresh, found = market.fresh(), list[tuple[Sample, ...]]()
-    for key, part in fresh.by(*RENTAL).items():
-        samples: tuple[Sample, ...] | None = part.known.get("samples")
-        if samples is None:
-            samples = _rental_samples(key, part, fresh.reading)
-        if samples:
-            found.append(samples)
-    return zip(RENTALS, zip(*found, strict=True) if found else ((), (), ()), strict=True)
+    fresh = market.fresh()
+    found: list[tuple[Sample, ...]] = [
+        _rental_samples(key, part, fresh.reading) if (known := part.known.get("samples")) is None else known
+        for key, part in fresh.by(*RENTAL).items()
+    ]
+    told = [samples for samples in found if samples]
+    return zip(RENTALS, zip(*told, strict=True) if told else ((), (), ()), strict=True)
 
 
 def _rental_samples(key: Key, part: Part, reading: Reading[GpuOffer]) -> tuple[Sample, ...]:
