@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from databases import BOTH, Postgres, new_book, opened, run_postgres
+from homes import run
 from processes import Running, breakeven
 from small_world import offer, rate
 from small_world import sweep as small_sweep
@@ -322,6 +323,28 @@ def test_sweeps_of_a_clock_that_was_ahead_come_back_with_it_and_hide_nothing(db:
         prices = connection.execute(text("select price from offer_point order by at")).scalars().all()
         assert prices == [2_000_000_000, 1_900_000_000, 1_800_000_000, 1_700_000_000]
         assert clock_fault(connection, now) == ""
+
+
+def test_sweeps_that_nobody_saw_go_ahead_are_dated_back_by_hand(tmp_path: Path) -> None:
+    """A clock 40 days ahead until the machine was started anew: two sweeps of then, and one of now that had to follow them."""
+    told = run(tmp_path, "db", "redate")
+    assert (told.code, told.out) == (0, "no sweep lies in the future\n")
+    before, ahead = datetime.now(UTC), timedelta(days=40)
+    for handle in opened(f"sqlite:///{tmp_path}/data/breakeven.db"):
+        small_sweep(handle, "rents", before - timedelta(hours=1), offer("2.00"))
+        for at, price in ((before + ahead, "1.90"), (before + ahead + timedelta(hours=1), "1.80"), (before, "1.70")):
+            small_sweep(handle, "rents", at, offer(price))
+        with reading(handle) as connection:
+            assert "run breakeven db redate" in clock_fault(connection, before)
+    told = run(tmp_path, "db", "redate")
+    assert (told.code, told.out) == (0, "3 sweeps dated anew\n")
+    for handle in opened(f"sqlite:///{tmp_path}/data/breakeven.db"):
+        with reading(handle) as connection:
+            assert clock_fault(connection, datetime.now(UTC)) == ""
+            query = "select price, p.at from offer_point p join offer o on o.id = p.offer_id where o.source = 'rents' order by p.at"
+            points = connection.execute(text(query)).all()
+        assert [price for price, _ in points] == [2_000_000_000, 1_900_000_000, 1_800_000_000, 1_700_000_000]
+        assert to_s(before) - 4 <= points[1][1] < points[2][1] < points[3][1] <= to_s(datetime.now(UTC))
 
 
 def test_sweeps_that_come_back_with_the_clock_go_where_no_accepted_price_is(db: Engine, world: World) -> None:

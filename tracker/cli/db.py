@@ -10,10 +10,12 @@ import typer
 
 from tracker.cli import backup
 from tracker.cli.session import Json, print_json, print_table, say, session
-from tracker.database.handle import only_daemon
+from tracker.database.handle import only_daemon, writing
+from tracker.database.rows import to_s
 from tracker.maintenance.retention import prune
 from tracker.maintenance.stats import book_size, vacuum
 from tracker.rollup.run import roll_up
+from tracker.service.clock import mend_future
 
 Rebuild = Annotated[bool, typer.Option("--rebuild", help="All days anew, not only those that something changed.")]
 
@@ -25,6 +27,7 @@ def add_to(app: typer.Typer) -> None:
     group.command("rollup")(rollup)
     group.command("prune")(prune_old)
     group.command("vacuum")(give_back)
+    group.command("redate")(redate)
     backup.add_to(group)
     app.add_typer(group, name="db")
 
@@ -54,6 +57,14 @@ def give_back() -> None:
         vacuum(here.db)
     size = book_size(here.db).bytes
     say("done" if size is None else f"the book takes {size:,} bytes")
+
+
+def redate() -> None:
+    """Date sweeps that lie in the future to just before now: for a clock that was ahead when they were stored. Stop the daemon first."""
+    here = session(writes=True)
+    with only_daemon(here.db), writing(here.db) as connection:
+        moved = mend_future(connection, to_s(here.now), 0)
+    say(f"{moved:,} sweeps dated anew" if moved else "no sweep lies in the future")
 
 
 def stats(as_json: Json = False) -> None:

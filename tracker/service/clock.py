@@ -48,7 +48,10 @@ def clock_fault(connection: Connection, now: datetime) -> str:
     if newest is None or newest <= now + SKEW:
         return ""
     hours = (newest - now).total_seconds() / SECONDS_PER_HOUR
-    return f"clock: the newest sweep lies {hours:.1f} h in the future; this machine's clock is behind, or was ahead when that was stored"
+    return (
+        f"clock: the newest sweep lies {hours:.1f} h in the future; this machine's clock is behind, or was ahead when that was stored: "
+        "then stop the daemon and run breakeven db redate"
+    )
 
 
 def mend_future(connection: Connection, now: int, after_sweep: int) -> int:
