@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from typing import Any
 
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import Connection, Select, bindparam, func, or_, select
 
 from tracker.alerting.ledger import DELIVERED, DELIVERY, FAILED, STORED
 
@@ -23,9 +25,14 @@ class AlertCounts:
 
 def alert_counts(connection: Connection, ways: Collection[str]) -> AlertCounts:
     """The counts of this moment. What is for a route that is off does not wait: nobody will send it."""
-    query = select(DELIVERY.c.state, func.count(), func.min(DELIVERY.c.created_at)).group_by(DELIVERY.c.state)
-    query = query.where(or_(DELIVERY.c.state != STORED, DELIVERY.c.route.in_(ways)))
-    found = {state: (count, oldest) for state, count, oldest in connection.execute(query)}
+    found = {state: (count, oldest) for state, count, oldest in connection.execute(_by_state(), {"ways": list(ways)})}
     waiting, oldest = found.get(STORED, (0, None))
     failed, delivered = (found.get(state, (0, None))[0] for state in (FAILED, DELIVERED))
     return AlertCounts(waiting=waiting, oldest_waiting=oldest, failed=failed, delivered=delivered)
+
+
+@cache
+def _by_state() -> Select[Any]:
+    """Built once: it is asked with every recompute."""
+    query = select(DELIVERY.c.state, func.count(), func.min(DELIVERY.c.created_at)).group_by(DELIVERY.c.state)
+    return query.where(or_(DELIVERY.c.state != STORED, DELIVERY.c.route.in_(bindparam("ways", expanding=True))))

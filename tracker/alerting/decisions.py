@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, delete, insert, select, update
+from sqlalchemy import Connection, RowMapping, Select, delete, insert, select, update
 
 from tracker.alerting.ledger import ALERT, DELIVERY, FAILED, SILENCE, STORED
 from tracker.answers.snapshot import ActiveAlert
@@ -16,12 +17,18 @@ from tracker.errors import UnknownName
 
 def active(connection: Connection, at: datetime | None = None) -> Sequence[RowMapping]:
     """Alerts that are true, news, and not acknowledged, or were at a moment; newest first."""
-    query = select(ALERT).order_by(ALERT.c.id.desc())
+    if at is None:
+        return connection.execute(_active()).mappings().all()
+    query = select(ALERT).where(ALERT.c.fired_at <= at).order_by(ALERT.c.id.desc())
     for ended in (ALERT.c.over_at, ALERT.c.acked_at):
-        query = query.where(ended.is_(None) if at is None else ended.is_(None) | (ended > at))
-    if at is not None:
-        query = query.where(ALERT.c.fired_at <= at)
+        query = query.where(ended.is_(None) | (ended > at))
     return connection.execute(query).mappings().all()
+
+
+@cache
+def _active() -> Select[Any]:
+    """Built once: it is asked with every recompute."""
+    return select(ALERT).where(ALERT.c.over_at.is_(None), ALERT.c.acked_at.is_(None)).order_by(ALERT.c.id.desc())
 
 
 def active_alerts(connection: Connection, at: datetime | None = None) -> tuple[ActiveAlert, ...]:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Select, select
 
 from tracker.alerting.judge import State
 from tracker.database.inserts import insert_into
@@ -28,8 +28,13 @@ Key = tuple[str, str]
 
 def load_states(connection: Connection) -> dict[Key, State]:
     """All states by rule and subject."""
-    rows = connection.execute(select(STATE.c.rule, STATE.c.subject, STATE.c.body).where(STATE.c.rule != ""))
-    return {(rule, subject): _read(body) for rule, subject, body in rows}
+    return {(rule, subject): _read(body) for rule, subject, body in connection.execute(_all())}
+
+
+@cache
+def _all() -> Select[Any]:
+    """Built once: it is asked with every look."""
+    return select(STATE.c.rule, STATE.c.subject, STATE.c.body).where(STATE.c.rule != "")
 
 
 @lru_cache(maxsize=4096)
@@ -57,5 +62,10 @@ def save_states(connection: Connection, before: Mapping[Key, State], after: Mapp
 
 def is_late(connection: Connection, now: datetime) -> bool:
     """Whether another process judged a newer look than this; one from a clock that was far ahead does not count."""
-    last = connection.scalar(select(STATE.c.judged_at).where(STATE.c.rule == "", STATE.c.subject == ""))
+    last = connection.scalar(_last_look())
     return last is not None and timedelta(0) < last - now <= SKEW
+
+
+@cache
+def _last_look() -> Select[Any]:
+    return select(STATE.c.judged_at).where(STATE.c.rule == "", STATE.c.subject == "")
