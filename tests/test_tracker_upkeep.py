@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from apscheduler.schedulers.background import BackgroundScheduler
-from databases import BOTH, new_book, opened
+from databases import BOTH, Postgres, new_book, opened
 from histories import hour
 from small_world import offer, small_world, sweep
 from sqlalchemy import Engine, func, select
@@ -72,3 +72,24 @@ def test_a_database_that_fails_is_told_and_tried_again(db: Engine, world: World)
     (job,) = scheduler.get_jobs()
     job.func()
     assert len(said) == 1
+
+
+@pytest.mark.real
+def test_an_account_that_may_make_no_month_still_works_out_days(request: pytest.FixtureRequest, postgres: Postgres, world: World) -> None:
+    url = new_book(request, "postgres")
+    name = url.rpartition("/")[2]
+    for owner in opened(url):
+        sweep(owner, "rents", hour(0), offer("3"))
+    postgres.psql(
+        name, "do $$ begin create role keeper login; exception when duplicate_object then null; end $$",
+        "grant select, insert, update, delete on all tables in schema public to keeper",
+        "grant usage on all sequences in schema public to keeper",
+    )  # fmt: skip
+    said: list[str] = []
+    for keeper in opened(postgres.url(name, user="keeper")):
+        scheduler = BackgroundScheduler(timezone=UTC)
+        schedule_upkeep(scheduler, keeper, world, lambda: hour(100 * 24), Trouble(say=said.append), threading.Event())
+        (job,) = scheduler.get_jobs()
+        job.func()
+        assert count(keeper, DAY) == 1
+    assert (len(said), "each month of points is one" in said[0]) == (1, True)

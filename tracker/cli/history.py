@@ -27,6 +27,7 @@ Since = Annotated[str, typer.Option("--since", help="From this time on, or so lo
 Until = Annotated[str, typer.Option("--until", help="Before this time; default: now.")]
 Step = Annotated[str, typer.Option("--step", help="One line every 1d, 6h, 30m.")]
 Lines = Annotated[bool, typer.Option("--jsonl", help="One JSON object a line.")]
+CURSOR = "Cursor: the event of the last change you have that is over a minute old; a sweep that ended before newer ones may still come in."
 Name = Annotated[str, typer.Argument(help="What of: a GPU for gpu, a provider's sku for offer, a model for the others.")]
 
 
@@ -38,7 +39,7 @@ def add_to(app: typer.Typer) -> None:
 
 def list_changes(
     start: Since = "1d",
-    after: Annotated[str, typer.Option(help="Cursor: the event of the last change you have.")] = "",
+    after: Annotated[str, typer.Option(help=CURSOR)] = "",
     limit: Annotated[int, typer.Option(min=1, max=100_000)] = 1000,
     imported: Annotated[bool, typer.Option("--imported", help="Imported history too.")] = False,
     lines: Lines = False,

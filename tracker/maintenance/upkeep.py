@@ -1,4 +1,4 @@
-"""What the daemon does now and then for the book itself: every hour the months of points that begin soon and figures a day, and once a
+"""What the daemon does now and then for the book itself: every hour figures a day and the months of points that begin soon, and once a
 day what is too old is taken away.
 """
 
@@ -31,11 +31,11 @@ def schedule_upkeep(
     def keep() -> None:
         at = now()
         try:
-            make_ahead(db, at)
             roll_up(db, world.config.sources, at, precedence=world.settings.precedence.root, stop=stop)
             if at.date() not in pruned and not stop.is_set():
                 prune(db, world, at)
                 pruned.add(at.date())
+            make_ahead(db, at)  # last: an account that may make none still does the rest
         except SQLAlchemyError as error:
             trouble.met(error)
 
