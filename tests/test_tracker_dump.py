@@ -22,8 +22,9 @@ from scrapers.contract import Page
 from tracker.answers.recompute import Sizer, recompute
 from tracker.book.book import read_book
 from tracker.config import BodiesSettings
-from tracker.database.handle import open_database, reading, writing
+from tracker.database.handle import only_daemon, open_database, reading, writing
 from tracker.database.months import is_month
+from tracker.errors import BreakevenError
 from tracker.maintenance.dump import DumpError, dump, kind_of, load
 from tracker.sweeps.bodies import keep_bodies, zstd
 from tracker.sweeps.store import SweepReport
@@ -159,6 +160,19 @@ def test_a_book_of_another_schema_is_not_exported(db: Engine, tmp_path: Path, sc
     with pytest.raises(DumpError, match=told):
         dump(db, tmp_path / "book.zst")
     assert not (tmp_path / "book.zst").exists()
+
+
+@pytest.mark.real
+def test_a_book_that_somebody_uses_is_not_replaced(db: Engine, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """On either database: what a daemon has in mind is of the book that was there."""
+    before = content(db, request)
+    dump(db, tmp_path / "book.zst")
+    daemon = open_database(db.url.render_as_string(hide_password=False))
+    with only_daemon(daemon), daemon.connect(), pytest.raises(BreakevenError, match="stop"):
+        load(db, tmp_path / "book.zst", replace=True)
+    daemon.dispose()
+    assert content(db, request) == before
+    load(db, tmp_path / "book.zst", replace=True)
 
 
 def shortened(body: bytes) -> bytes:

@@ -54,7 +54,7 @@ def empty(postgres: Postgres) -> Iterator[Engine]:
 
 def contents(db: Engine, folder: Path) -> bytes:
     """Every row of every table, and nothing that differs between two copies of them."""
-    dump(db, folder / "rows")
+    dump(db, folder / "rows", replace=True)
     db.dispose()
     return (folder / "rows").read_bytes()
 

@@ -42,6 +42,17 @@ def is_pooled(connection: Connection) -> bool:
     return told != connection.scalar(select(func.pg_backend_pid()))
 
 
+def others(connection: Connection) -> int:
+    """How many other connections of breakeven use this database; none on SQLite, where a lock is held instead."""
+    if connection.dialect.name != "postgresql":
+        return 0
+    told = text(
+        "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'breakeven' "
+        "and pid <> pg_backend_pid()"
+    )
+    return int(connection.scalar(told) or 0)
+
+
 def encoding(connection: Connection) -> str:
     """How the database keeps text."""
     return str(connection.scalar(text("show server_encoding")))

@@ -28,6 +28,7 @@ from tracker.database import tables as tables
 from tracker.database.column_types import Hex
 from tracker.database.handle import only_daemon, reading, revisions, writing
 from tracker.database.months import TABLES, is_month
+from tracker.database.postgres import others
 from tracker.errors import BreakevenError
 from tracker.exports.files import replacing
 from tracker.maintenance.backup import free_place
@@ -84,6 +85,8 @@ def load(db: Engine, path: Path, *, replace: bool = False) -> dict[str, int]:
     The book has this program's schema and holds no prices, or is emptied first where it may be replaced.
     """
     with only_daemon(db), writing(db) as connection:
+        if users := others(connection):
+            raise DumpError(f"database {db.url.database}: {users} connections of breakeven use it; stop every process of it first")
         known = {table.name: table for table in _tables(connection)}
         if not replace and any(connection.scalar(select(func.count()).select_from(known[name])) for name in ("sweep", "offer", "rate")):
             raise DumpError("the book holds prices; --force empties it first")
