@@ -27,7 +27,7 @@ from tracker.rollup.read import least_days
 from tracker.rollup.run import roll_up
 from tracker.world import World, load_world
 
-NOW = datetime(2025, 7, 1, tzinfo=UTC)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HEADER = "generated_at,commit,region,arm_sku_name,usd_per_hour"
 MACHINE = "Standard_ND96ams_A100_v4"
 REGIONS = {"eastus": "32.77", "westus": "42.60", "uksouth": "40.96", "westeurope": "40.96", "norwayeast": "46.86"}
@@ -204,6 +204,13 @@ def test_the_commands_tell_of_it(tmp_path: Path) -> None:
     assert (entry["subject"], entry["new"]["price"]) == (f"azure {MACHINE} {POLAND} on demand", "7.69")
     assert run(tmp_path, "quarantine", "accept", str(entry["id"])).code == 0
     assert run(tmp_path, "quarantine", "list", "--json").json() == []
+
+
+def test_a_snapshot_of_what_is_to_come_lists_nothing_and_misses_nothing(bring: Import, db: Engine) -> None:
+    """A month after now: its six prices were seen by nobody, and the machine that is not in it is not gone."""
+    report = bring({"2025-12-01": "46.86", "2026-02-01": None})
+    assert report.refused == {"observed in the future": len(REGIONS) + 1}
+    assert polish(db) == [("2025-12-01", "46.86")]
 
 
 @pytest.mark.shared

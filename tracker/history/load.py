@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Engine
 
+from scrapers.contract import Skipped
 from tracker.book.bookstore import add_dated
 from tracker.book.exchange import load_exchange, load_shipped
+from tracker.book.newest import SKEW
 from tracker.database.handle import writing
 from tracker.database.rows import from_s
 from tracker.errors import UnknownName, did_you_mean
@@ -76,6 +78,16 @@ def read_history(kind: str, path: Path, catalogue: Catalogue, at: datetime | Non
             raise UnknownName(f"no series named {kind!r}{did_you_mean(kind, KINDS)}; known: {', '.join(KINDS)}")
 
 
+def _observed(sightings: Iterable[Sighting], latest: datetime) -> Iterator[Sighting]:
+    """The sightings, those of later than that refused: nobody has seen a price that is to come, and no other is missing from it."""
+    for sighting in sightings:
+        if sighting.at <= latest:
+            yield sighting
+        else:
+            shown = f"{sighting.origin} {sighting.at:%Y-%m-%d %H:%M}"
+            yield replace(sighting, quote=Skipped(reason="observed in the future", raw=shown), whole=False)
+
+
 def files_of(path: Path) -> list[Path]:
     """``path``, or the files in it by name."""
     if not path.is_dir():
@@ -105,7 +117,7 @@ def import_history(
         exchange = load_exchange(connection)
     with writing(db) as connection:
         judge = Judge(world=world, exchange=exchange, recall=partial(recalled, connection, now))
-        runs = to_runs(read_history(kind, path, world.catalogue, at, shape), judge)
+        runs = to_runs(_observed(read_history(kind, path, world.catalogue, at, shape), now + SKEW), judge)
         imported = add_dated(connection, runs.dated, now)
         keep_held(connection, runs.held, runs.listed, now)
     span = span_of(runs.dated)
