@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -242,12 +242,29 @@ def test_a_backup_of_an_earlier_schema_is_brought_up_first(db: Engine, tmp_path:
     assert ask(tmp_path / "old", "select version_num from alembic_version") == [("0001",)]  # the backup is as it was
 
 
-@pytest.mark.parametrize("fails_at", range(1, 5))
-def test_a_swap_that_fails_leaves_the_book_as_it_was(db: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int) -> None:
+def no_links(source: Path, target: Path) -> None:
+    """As a file system that has none."""
+    raise OSError(95, "Operation not supported")
+
+
+@pytest.fixture(params=["settled", "read", "unlinked"])
+def swapped(request: pytest.FixtureRequest, db: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int, int]]:
+    """A book with more in it than its backup, by itself, while somebody reads it, or where a file has one name; what it holds."""
     fill(db)
     backup(db, tmp_path / "copy")
     sweep(db, "rents", T0 + HOUR, offer("2.00"))
-    before = counts(book_of(db))
+    if request.param == "unlinked":
+        monkeypatch.setattr(os, "link", no_links)
+    with closing(sqlite3.connect(book_of(db))) as reader:
+        if request.param == "read":
+            reader.execute("begin").connection.execute("select count(*) from sweep").fetchall()
+        yield counts(book_of(db))
+
+
+@pytest.mark.parametrize("fails_at", range(1, 5))
+def test_a_swap_that_fails_leaves_the_book_as_it_was(
+    db: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapped: tuple[int, int, int], fails_at: int
+) -> None:
     replace, calls = os.replace, 0
 
     def fail(source: Path, target: Path) -> None:
@@ -261,10 +278,35 @@ def test_a_swap_that_fails_leaves_the_book_as_it_was(db: Engine, tmp_path: Path,
     try:
         restore(db, tmp_path / "copy", T0, replace=True)
     except OSError:
-        assert counts(book_of(db)) == before
+        assert counts(book_of(db)) == swapped
         assert others(tmp_path) == {"copy"}
     else:
         assert calls < fails_at  # fewer files had to move
+
+
+class Killed(BaseException):
+    """As a kill: nothing is put right after it."""
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_restore_that_is_killed_leaves_a_whole_book(db: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    """Looked at where the new file takes its place, the one step there is."""
+    fill(db)
+    backup(db, tmp_path / "copy")
+    restored = counts(tmp_path / "copy")
+    sweep(db, "rents", T0 + HOUR, offer("2.00"))
+    before, replace = counts(book_of(db)), os.replace
+
+    def killed(source: Path, target: Path) -> None:
+        if moment == "after":
+            replace(source, target)
+        raise Killed
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(Killed):
+        restore(db, tmp_path / "copy", T0, replace=True)
+    assert counts(book_of(db)) == (before if moment == "before" else restored)
+    assert counts(tmp_path / "book.db.replaced-20261102T120000Z") == before
 
 
 def test_the_commands(tmp_path: Path) -> None:

@@ -148,6 +148,35 @@ def _swap(part: Path, book: Path, now: datetime) -> Path | None:
     aside = book.with_name(f"{book.name}.replaced-{now:%Y%m%dT%H%M%SZ}")
     if aside.exists():
         raise BackupError(f"{aside}: is there already; try again in a second")
+    if not _take_over(part, book, aside):
+        _change_places(part, book, aside)
+    return aside
+
+
+def _take_over(part: Path, book: Path, aside: Path) -> bool:
+    """Whether the new file took the place of one that was there until then: a kill at any moment leaves one of them.
+
+    The book must be one file for that, which a damaged one may not become, nor one that somebody reads, and have a second name, which
+    not every file system gives.
+    """
+    try:
+        with closing(sqlite3.connect(book, timeout=1)) as connection:
+            settled = connection.execute("PRAGMA journal_mode=DELETE").fetchone() == ("delete",)
+        if not settled or any(book.with_name(book.name + suffix).exists() for suffix in COMPANIONS):
+            return False
+        os.link(book, aside)
+    except (sqlite3.Error, OSError):
+        return False
+    try:
+        os.replace(part, book)
+    except OSError:
+        aside.unlink()
+        raise
+    return True
+
+
+def _change_places(part: Path, book: Path, aside: Path) -> None:
+    """The book moves aside with its companions, and the new file to where it was; back again where that fails."""
     moved: list[tuple[Path, Path]] = []
     try:
         for suffix in (*COMPANIONS, ""):
@@ -160,4 +189,3 @@ def _swap(part: Path, book: Path, now: datetime) -> Path | None:
         for old, kept in reversed(moved):
             os.replace(kept, old)
         raise
-    return aside
