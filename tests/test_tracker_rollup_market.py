@@ -27,7 +27,8 @@ from tracker.config import Source, SourceSettings
 from tracker.database.handle import reading, writing
 from tracker.database.rows import to_s
 from tracker.maintenance.retention import take_away
-from tracker.rollup.market import ALL, DAY, GROUP, LEAST, MARKET, STATE, refresh
+from tracker.rollup import market, run
+from tracker.rollup.market import ALL, DAY, GROUP, LEAST, MARKET, STATE, postpone, refresh
 from tracker.rollup.read import cheapest_days, gpu_days, least_days, market_days
 from tracker.rollup.run import roll_up
 
@@ -173,6 +174,51 @@ def test_only_days_that_changed_are_worked_out(db: Engine) -> None:
     assert [over_all(db)["test-141", 1, "on_demand", FIRST + n, "USD"][0] for n in range(3)] == [1, 1, 2_000_000_000]
     roll_up(db, SOURCES, hour(72), rebuild=True)
     assert [over_all(db)["test-141", 1, "on_demand", FIRST + n, "USD"][0] for n in range(3)] == [3 * 10**9, 3 * 10**9, 2 * 10**9]
+
+
+def test_days_of_many_sources_that_are_far_behind_are_worked_out_together_once(db: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """40 days of three sources are 18 spans to write, and lie in two stretches of 31 days."""
+    for number in range(0, 40 * 24, 6):
+        for place, name in enumerate(SOURCES):
+            sweep(db, name, hour(number), offer(f"{3 - place}", provider=name))
+    worked_out = []
+
+    def derive(*asked: Any) -> None:
+        worked_out.append(asked)
+        market_derive(*asked)
+
+    market_derive = market.derive
+    for module in (market, run):
+        monkeypatch.setattr(module, "derive", derive)
+    roll_up(db, SOURCES, hour(40 * 24))
+    assert len(worked_out) == 2
+    assert over_all(db) == lowest(kept(db), {}) != {}
+    worked_out.clear()
+    sweep(db, "rents", hour(40 * 24 + 1), offer("0.5", provider="rents"))
+    roll_up(db, SOURCES, hour(40 * 24 + 2))
+    assert len(worked_out) == 1  # and a day at a time from then on
+    assert over_all(db) == lowest(kept(db), {})
+
+
+def test_days_that_another_changes_meanwhile_are_worked_out_again(db: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep(db, "cloud", hour(0), offer("3"))
+    roll_up(db, SOURCES, hour(1))
+    every_day = market._every_day
+    times = []
+
+    def interrupted(*asked: Any) -> bool:
+        done = every_day(*asked)
+        times.append(done)
+        if len(times) == 1:
+            with writing(db) as connection:
+                connection.execute(update(DAY).values(least=DAY.c.least - 10**9))
+                postpone(connection)
+        return done
+
+    monkeypatch.setattr(market, "_every_day", interrupted)
+    refresh(db, {}, anew=True)
+    assert len(times) == 2
+    assert {row[0] for row in over_all(db).values()} == {2 * 10**9}
 
 
 def test_a_day_that_is_gone_from_a_source_leaves_the_next_lowest(db: Engine) -> None:

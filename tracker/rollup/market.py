@@ -33,26 +33,55 @@ def digest(precedence: Precedence) -> str:
 
 
 def refresh(db: Engine, precedence: Precedence, *, anew: bool = False, stop: Event | None = None) -> None:
-    """Work out every day again where another precedence decided it, or ``anew``; meanwhile nobody reads them."""
+    """Work out every day again where that was postponed, where another precedence decided it, or ``anew``; meanwhile nobody reads them."""
     wanted = digest(precedence)
     with reading(db) as connection:
-        basis = connection.scalar(select(STATE.c.basis).where(STATE.c.source == ALL))
+        basis, _ = _basis(connection)
+    while basis != wanted or anew:
+        with writing(db) as connection:
+            lock(connection)
+            mark = postpone(connection)
+        if not _every_day(db, precedence, stop):
+            return
+        with writing(db) as connection:
+            lock(connection)
+            basis, anew = _basis(connection)[0], False
+            if _basis(connection) == ("", mark):  # else another process changed days meanwhile that were worked out before
+                basis = wanted
+                _note(connection, wanted)
+
+
+def _every_day(db: Engine, precedence: Precedence, stop: Event | None) -> bool:
+    """Work out all days there are; False where it was stopped before the last."""
+    with reading(db) as connection:
         first, last = connection.execute(select(func.min(DAY.c.day), func.max(DAY.c.day))).one()
         gpus = connection.execute(select(GROUP.c.gpu).distinct()).scalars().all()
-    if basis == wanted and not anew:
-        return
-    if first is not None:
+    for start in () if first is None else range(first, last + 1, CHUNK_DAYS):
+        if stop is not None and stop.is_set():
+            return False
         with writing(db) as connection:
-            _note(connection, "")
-        for start in range(first, last + 1, CHUNK_DAYS):
-            if stop is not None and stop.is_set():
-                return
-            with writing(db) as connection:
-                lock(connection)
-                derive(connection, precedence, gpus, start, start + CHUNK_DAYS - 1)
-    with writing(db) as connection:
-        lock(connection)
-        _note(connection, wanted)
+            lock(connection)
+            derive(connection, precedence, gpus, start, start + CHUNK_DAYS - 1)
+    return True
+
+
+def is_postponed(connection: Connection) -> bool:
+    """Whether the days over all providers wait for :func:`refresh`."""
+    return _basis(connection)[0] == ""
+
+
+def postpone(connection: Connection) -> int:
+    """Leave the days over all providers to :func:`refresh`; until then nobody reads them. Returns how often that was done."""
+    mark = _basis(connection)[1] + 1
+    _note(connection, "")
+    connection.execute(update(STATE).where(STATE.c.source == ALL).values(sweep=mark))
+    return mark
+
+
+def _basis(connection: Connection) -> tuple[str, int]:
+    """By which precedence the days over all providers are worked out, empty for none, and how often they were postponed."""
+    found = connection.execute(select(STATE.c.basis, STATE.c.sweep).where(STATE.c.source == ALL)).first()
+    return ("", 0) if found is None else (found.basis, found.sweep)
 
 
 def lock(connection: Connection) -> None:

@@ -27,7 +27,7 @@ from tracker.database.handle import reading, writing
 from tracker.database.postgres import serialize
 from tracker.database.rows import to_s
 from tracker.database.schema import TABLES
-from tracker.rollup.market import Precedence, derive, lock, refresh
+from tracker.rollup.market import Precedence, derive, is_postponed, lock, postpone, refresh
 from tracker.rollup.models import first_decision, model_days
 from tracker.rollup.offers import Figures, Group, source_days
 
@@ -50,7 +50,8 @@ def roll_up(
     """Bring every rollup up to ``now``; ``rebuild``: all of them anew. Returns the number of rows worked out.
 
     Some days of a source are worked out, then written in a transaction of their own, so that sweeps wait little; after one ``stop``
-    ends it.
+    ends it. Where a source is more than those days behind, the days over all providers are worked out once, at the end: source by source
+    that would be as often as there are sources.
     """
     believed = precedence or {}
     refresh(db, believed, anew=rebuild, stop=stop)
@@ -66,6 +67,7 @@ def roll_up(
                 lock(connection)
                 kept = _keep(connection, source, work, believed)
             written, done, anew = written + kept, work.state["until"] == to_s(now), False
+    refresh(db, believed, stop=stop)
     with writing(db) as connection:
         serialize(connection, "rollup models")
         return written + _models(connection, sources, to_s(now), rebuild)
@@ -121,7 +123,9 @@ def _keep(connection: Connection, source: str, work: _Work, precedence: Preceden
     _note(connection, source, work.state)
     written = _store(connection, source, work.figures)
     moved = before ^ _least(connection, wanted)
-    if moved:
+    if moved and (not work.ends or is_postponed(connection)):
+        postpone(connection)
+    elif moved:
         derive(connection, precedence, {gpu for gpu, *_ in moved}, min(day for _, _, day, _ in moved), max(day for _, _, day, _ in moved))
     return written
 
