@@ -89,6 +89,14 @@ def test_twice_is_once(tmp_path: Path, db: Engine, catalogue: Catalogue) -> None
     assert rows_in(db) == before
 
 
+def test_a_row_that_is_dated_after_now_is_refused_with_all_others(tmp_path: Path, db: Engine, catalogue: Catalogue) -> None:
+    source = write(tmp_path / "in", offers=[OFFER], rates=[RATE | {"seen_at": "2027-02-01", "gone_at": ""}])
+    with pytest.raises(BookFileError, match=r"is dated 2027-02-01 00:00, after now; correct it, or this machine's clock$"):
+        import_book(db, source, catalogue, NOW, latest=NOW)
+    assert rows_in(db) == 0
+    assert import_book(db, source, catalogue, NOW).rows == 2  # as the shipped book is, where the clock is behind
+
+
 def test_one_file_is_enough_and_none_is_an_error(tmp_path: Path, db: Engine, catalogue: Catalogue) -> None:
     assert import_book(db, write(tmp_path / "rates", rates=[RATE]), catalogue, NOW).rows == 1
     with pytest.raises(BookFileError, match=r"holds neither offers\.csv nor rates\.csv"):

@@ -163,16 +163,20 @@ def test_a_book_of_another_schema_is_not_exported(db: Engine, tmp_path: Path, sc
 
 
 @pytest.mark.real
-def test_a_book_that_somebody_uses_is_not_replaced(db: Engine, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """On either database: what a daemon has in mind is of the book that was there."""
+@pytest.mark.parametrize("name", ["", "prices"])
+def test_a_book_that_somebody_uses_is_not_replaced(db: Engine, request: pytest.FixtureRequest, tmp_path: Path, name: str) -> None:
+    """On either database: what a daemon has in mind is of the book that was there. PostgreSQL may be told another name of the program."""
     before = content(db, request)
     dump(db, tmp_path / "book.zst")
-    daemon = open_database(db.url.render_as_string(hide_password=False))
+    url = db.url.update_query_dict({"application_name": name}) if name and db.dialect.name == "postgresql" else db.url
+    daemon, own = (open_database(url.render_as_string(hide_password=False)) for _ in range(2))
     with only_daemon(daemon), daemon.connect(), pytest.raises(BreakevenError, match="stop"):
-        load(db, tmp_path / "book.zst", replace=True)
+        load(own, tmp_path / "book.zst", replace=True)
     daemon.dispose()
     assert content(db, request) == before
-    load(db, tmp_path / "book.zst", replace=True)
+    db.dispose()  # its name is another one, and its connections count only under that
+    load(own, tmp_path / "book.zst", replace=True)
+    own.dispose()
 
 
 def shortened(body: bytes) -> bytes:

@@ -21,17 +21,26 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from upstream import Upstream
 from worlds import serve_market, write_user_config
 
+from scrapers.contract import Licence
 from tracker.answers.ageing import aged, latest
 from tracker.answers.recompute import Sizer
+from tracker.book.book import read_book
+from tracker.book.bookfile import Dated
+from tracker.book.bookstore import import_dated
 from tracker.book.listing import OFFERS
 from tracker.book.newest import reading_moment
 from tracker.book.points import list_accepted
 from tracker.database.faults import READS, Trouble, fault_kind, fault_line
 from tracker.database.handle import open_database, reading, writing
 from tracker.database.rows import identity, to_s
+from tracker.database.schema import TABLES
+from tracker.guard.decisions import entries
+from tracker.guard.doubts import REPEAT, Doubt
+from tracker.guard.quarantine import Sighting, hold
 from tracker.maintenance.stats import vacuum
 from tracker.service.clock import Watch, clock_fault, mend_future
 from tracker.service.readiness import not_ready
+from tracker.sweeps.licences import keep_licence
 from tracker.sweeps.patience import patiently
 from tracker.sweeps.store import SWEEP, SweepReport, record_sweep
 from tracker.world import World
@@ -323,6 +332,26 @@ def test_sweeps_of_a_clock_that_was_ahead_come_back_with_it_and_hide_nothing(db:
         prices = connection.execute(text("select price from offer_point order by at")).scalars().all()
         assert prices == [2_000_000_000, 1_900_000_000, 1_800_000_000, 1_700_000_000]
         assert clock_fault(connection, now) == ""
+
+
+def test_what_was_learnt_and_held_by_a_clock_that_was_ahead_is_not_hidden_until_then(db: Engine, world: World) -> None:
+    """By a clock a month ahead a price of last week is imported, another is held, and a licence is read: all of that is known now."""
+    ahead, now = NOW + timedelta(days=30), NOW + timedelta(hours=1)
+    small_sweep(db, "rents", NOW, offer("2.00"))
+    seen = to_s(NOW - timedelta(days=7))
+    import_dated(db, [Dated(offer("1.50", provider="elsewhere"), "table", seen, seen, None)], ahead)
+    small_sweep(db, "rents", ahead, offer("2.00"))
+    with writing(db) as connection:
+        sighting = Sighting(source="rents", at=to_s(ahead), when=ahead)
+        hold(connection, OFFERS, sighting, "key", offer("9.00"), None, Doubt("far off", REPEAT))
+        for name, since in (("older", to_s(now)), ("old", to_s(ahead) - 5), ("new", to_s(ahead))):
+            keep_licence(connection, "rents", Licence(name=name, url="https://x.example"), since)
+        assert mend_future(connection, to_s(now), 0) > 0
+    later = now + timedelta(minutes=1)
+    with reading(db) as connection:
+        assert {entry.value.provider for entry in read_book(connection, later, world.config.sources).offers} == {"cloud", "elsewhere"}
+        assert len(entries(connection, at=later)) == 1
+        assert [(row.name, row.since) for row in connection.execute(select(TABLES["source_licence"]))] == [("new", to_s(now))]
 
 
 def test_sweeps_that_nobody_saw_go_ahead_are_dated_back_by_hand(tmp_path: Path) -> None:

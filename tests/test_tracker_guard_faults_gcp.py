@@ -5,6 +5,7 @@ The numbers in the names are those of the list of faults; each test says where t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -203,3 +204,10 @@ def test_spot_prices_of_two_series_of_machines_move_apart_by_less_than_their_cou
     single = machine("11.13", "a3-highgpu-1g", "asia-northeast1", tier="spot")
     watched.sweep(0, single, machine(price, "a3-megagpu-8g", "asia-northeast1", 8, tier="spot"), source="gcp")
     assert [reason for _, reason in watched.states()] == (["price per GPU contradicts that of machines with one GPU"] if held else [])
+
+
+def test_elsewhere_spot_prices_of_several_gpus_are_those_of_one(watched: Watched) -> None:
+    """A price per GPU of half an eight-fold machine's would lie within half the count; nobody else's real ones do."""
+    single, eight = (replace(machine(price, f"nd-{n}", "eastus", n, tier="spot"), provider="azure") for price, n in (("4", 1), ("8.2", 8)))
+    watched.sweep(0, single, eight, source="azure")
+    assert watched.states() == [("pending", "price per GPU contradicts that of machines with one GPU")]

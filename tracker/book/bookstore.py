@@ -43,9 +43,17 @@ class Imported:
     new_points: int
 
 
-def import_book(db: Engine, folder: Path, catalogue: Catalogue, now: datetime) -> Imported:
-    """Add the rows of ``folder`` to the history, all or none; rows that are there already change nothing."""
+def import_book(db: Engine, folder: Path, catalogue: Catalogue, now: datetime, *, latest: datetime | None = None) -> Imported:
+    """Add the rows of ``folder`` to the history, all or none; rows that are there already change nothing.
+
+    BookFileError where one is dated after ``latest``: a person's slip. The shipped book is right, whatever this machine's clock says.
+    """
     dated = read_book_files(folder, catalogue)
+    for entry in dated:
+        last = from_s(max(entry.seen_at, entry.gone_at or 0))
+        if latest is not None and last > latest:
+            what = f"{entry.row.provider} {entry.row.sku} of {entry.origin}"
+            raise BookFileError(f"{folder}: {what} is dated {last:%Y-%m-%d %H:%M}, after now; correct it, or this machine's clock")
     with writing(db) as connection:
         serialize(connection, "import")  # replicas that start together import the same book
         new, digest = _add(connection, dated, now), book_digest(folder)

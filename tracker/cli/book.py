@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tracker.book.bookstore import import_book
+from tracker.book.newest import SKEW
 from tracker.cli.session import Json, print_json, say, session
 from tracker.database.handle import only_daemon
 from tracker.history.load import KINDS, HistoryReport, import_history
@@ -30,7 +31,7 @@ def import_from(folder: Folder, as_json: Json = False) -> None:
     """Add the prices of offers.csv and rates.csv, each with its own dates; a second time changes nothing."""
     here = session(writes=True)
     with only_daemon(here.db):
-        done = import_book(here.db, folder, here.world.catalogue, here.now)
+        done = import_book(here.db, folder, here.world.catalogue, here.now, latest=here.now + SKEW)
     if as_json:
         print_json({"folder": str(folder), "rows": done.rows, "new_points": done.new_points})
     else:

@@ -47,8 +47,8 @@ def others(connection: Connection) -> int:
     if connection.dialect.name != "postgresql":
         return 0
     told = text(
-        "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'breakeven' "
-        "and pid <> pg_backend_pid()"
+        "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() "
+        "and application_name in ('breakeven', current_setting('application_name'))"  # the URL may name it otherwise
     )
     return int(connection.scalar(told) or 0)
 

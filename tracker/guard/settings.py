@@ -70,6 +70,7 @@ class SpotSettings(Strict):
     """What a spot or reserved price may be of the on-demand price of the same machine."""
 
     strict: tuple[str, ...] = ("gcp", "azure", "oci", "scaleway")
+    apart: tuple[str, ...] = ("gcp",)
     most_share: Decimal = Field(default=Decimal("1.05"), gt=0)
     least_share: Share = Decimal("0.09")
     far_share: Factor = Decimal("1.5")

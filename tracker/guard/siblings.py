@@ -178,8 +178,9 @@ def _counts(priced: Sequence[_Priced], moved: frozenset[str], settings: GuardSet
 
 
 def _count_limit(row: OfferRow, settings: GuardSettings) -> Decimal:
-    """How many times off the single ones. Spot prices of two series of machines move apart; one read per GPU is off by the count."""
-    return max(settings.count, Decimal(row.gpu_count) / 2) if row.tier == "spot" else settings.count
+    """How many times off the single ones. Some providers' spot prices of two series move apart; one read per GPU is off by the count."""
+    moves = row.tier == "spot" and row.provider in settings.spot.apart
+    return max(settings.count, Decimal(row.gpu_count) / 2) if moves else settings.count
 
 
 def _suspects(singles: list[_Priced], several: list[_Priced], off: list[_Priced]) -> Iterator[_Priced]:

@@ -12,13 +12,15 @@ from datetime import datetime
 from itertools import count
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, delete, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, delete, func, or_, select, update
 
 from engine.units import SECONDS_PER_HOUR
 from tracker.book.listing import ACCEPTED, OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
 from tracker.book.newest import SKEW, newest_at
+from tracker.database.column_types import Moment
 from tracker.database.months import make_all
 from tracker.database.postgres import serialize
+from tracker.database.rows import from_s
 from tracker.database.schema import TABLES
 
 STEP_S = 5.0  # less is a clock being trimmed
@@ -76,7 +78,23 @@ def mend_future(connection: Connection, now: int, after_sweep: int) -> int:
         for table, column, whose in _moments(source):
             moved = update(table).where(whose, table.c[column] == bindparam("moved_from")).values({column: bindparam("moved_to")})
             connection.execute(moved, moves)
+    if moved_all:
+        _no_later_than(connection, now)
     return moved_all
+
+
+def _no_later_than(connection: Connection, now: int) -> None:
+    """Nobody learnt or saw a thing later than now: what was imported or held by that clock would be hidden until then."""
+    for name, columns in {"backdated": ("known_at",), "fx": ("known_at",), "quarantine": ("first_seen", "last_seen", "decided_at")}.items():
+        for column in (TABLES[name].c[column] for column in columns):
+            latest = from_s(now) if isinstance(column.type, Moment) else now
+            connection.execute(update(TABLES[name]).where(column > latest).values({column.name: latest}))
+    licence = TABLES["source_licence"]
+    newest = select(licence.c.source, func.max(licence.c.since).label("since")).group_by(licence.c.source)
+    for source, since in connection.execute(newest.having(func.max(licence.c.since) > now)).all():
+        mine = licence.c.source == source
+        connection.execute(delete(licence).where(mine, licence.c.since >= now, licence.c.since < since))
+        connection.execute(update(licence).where(mine, licence.c.since == since).values(since=now))
 
 
 def _free(connection: Connection, source: str, moments: Sequence[int], now: int) -> Iterator[int]:
