@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -29,6 +29,7 @@ from tracker.book.bookfile import Dated
 from tracker.book.bookstore import import_dated
 from tracker.book.listing import OFFERS
 from tracker.book.newest import reading_moment
+from tracker.book.overrides import Overrides, StatedRent
 from tracker.book.points import list_accepted
 from tracker.database.faults import READS, Trouble, fault_kind, fault_line
 from tracker.database.handle import open_database, reading, writing
@@ -38,7 +39,9 @@ from tracker.guard.decisions import entries
 from tracker.guard.doubts import REPEAT, Doubt
 from tracker.guard.quarantine import Sighting, hold
 from tracker.maintenance.stats import vacuum
+from tracker.service import daemon as daemon_module
 from tracker.service.clock import Watch, clock_fault, mend_future
+from tracker.service.daemon import Daemon
 from tracker.service.readiness import not_ready
 from tracker.sweeps.licences import keep_licence
 from tracker.sweeps.patience import patiently
@@ -286,6 +289,38 @@ def test_a_book_that_cannot_be_read_again_grows_old_like_one_that_can(db: Engine
         assert aged(snapshot, world, sizer, at) == read_again
     assert aged(snapshot, world, sizer, NOW + timedelta(hours=3.1)).answers[0].setup_fresh is False
     assert snapshot.answers[0].setup_fresh is True
+
+
+def test_a_look_that_goes_wrong_in_any_way_lets_prices_grow_old(db: Engine, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_sweep(db, "rents", NOW, offer("2.00"))
+    clock = [NOW]
+    daemon = Daemon(world, db, now=lambda: clock[0])
+    daemon.refresh()
+    assert daemon.snapshot.answers[0].setup_fresh is True
+
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(daemon_module, "latest", fails)
+    clock[0] = NOW + timedelta(hours=3.1)
+    with pytest.raises(MemoryError):
+        daemon.refresh()
+    assert (daemon.snapshot.at, daemon.snapshot.answers[0].setup_fresh) == (clock[0], False)
+
+
+def test_a_book_that_grows_old_holds_what_is_stated_once(db: Engine, world: World) -> None:
+    small_sweep(db, "rents", NOW, offer("2.00"))
+    contract = StatedRent(
+        id="contract", provider="cloud", region="", currency="USD", start=NOW, end=None, source="contract", sku="", gpu="test-141",
+        gpu_count=8, native_per_hour=Decimal(8), tier="on_demand", term_months=None,
+    )  # fmt: skip
+    world = replace(world, overrides=Overrides(rents=(contract,)))
+    _, snapshot = latest(db, world, Sizer(world), NOW)
+    held = []
+    for minutes in range(1, 6):
+        snapshot = aged(snapshot, world, Sizer(world), NOW + timedelta(minutes=minutes))
+        held.append(len(snapshot.book.offers.reading.given))
+    assert held == [held[0]] * 5 != [0] * 5
 
 
 # --- clocks ---------------------------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from test_tracker_offer_market import row, rows
 
 from engine.offers import OfferPolicy
 from tracker.book.asof import Row
-from tracker.book.cheapest import cheapest
+from tracker.book.cheapest import Cheapest, cheapest
 from tracker.book.offer_market import alike
-from tracker.book.parts import Moved, Part, moved, parted
+from tracker.book.parts import Moved, Part, Parting, moved, parted
 from tracker.book.row_fields import GPU, LIST, PRICE, PROVIDER, RENTAL
 from tracker.book.trail import Trail
 
@@ -72,6 +72,28 @@ def test_what_is_followed_is_what_all_rows_say(seed: int) -> None:
             assert many or same or part.before == ({"rows": before[key][1]} if key in before else {})
         assert all(list(part.rows) == found for part, found in before.values())  # what was given away stays
         assert wholes == kept
+
+
+@pytest.mark.parametrize("broken", [Parting, Cheapest])
+def test_a_step_that_breaks_off_is_made_good_by_the_next_question(broken: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    dice, trail = random.Random(3), Trail()
+    held = rows(dice, 60).rows
+    trail.move(held)
+    for fields in ALIKE:
+        trail.parts(RENTAL), trail.cheapest(fields)
+
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    for _ in range(3):
+        held = stepped(dice, held)
+        with monkeypatch.context() as patch, pytest.raises(MemoryError):
+            patch.setattr(broken, "follow", fails)
+            trail.move([*held, row(dice, 999)])
+        trail.move(held)
+        assert contents(trail.parts(RENTAL)) == contents(parted(held, RENTAL))
+        for fields in ALIKE:
+            assert identities(trail.cheapest(fields)) == identities(cheapest(held, fields))
 
 
 def test_rows_that_do_not_move_are_not_looked_for() -> None:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine
 
 from tracker.answers.recompute import Sizer, of_book, snapshot_of
 from tracker.answers.snapshot import Snapshot, SourceHealth
+from tracker.book.asof import ID
 from tracker.book.book import Book
 from tracker.book.entries import Entries, Listed, Reading, Value
 from tracker.book.newest import newest_sweep, reading_moment
@@ -42,7 +43,8 @@ def aged(snapshot: Snapshot, world: World, sizer: Sizer, now: datetime) -> Snaps
 
 def _aged(entries: Entries[Value], at: datetime) -> Entries[Value]:
     reading = entries.reading
-    given = {id_: replace(entry, fresh=entry.fresh and _in_time(entry, reading, at)) for id_, entry in reading.given.items()}
+    kept = {id_ for row in entries.rows if (id_ := row[ID]) < 0}  # others were given to the looks before
+    given = {id_: replace(entry, fresh=entry.fresh and _in_time(entry, reading, at)) for id_, entry in reading.given.items() if id_ in kept}
     return Entries(entries.rows, replace(reading, until=at, given=given))
 
 

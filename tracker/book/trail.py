@@ -21,14 +21,15 @@ class Trail:
     _cheapest: dict[Fields, Cheapest] = field(default_factory=dict)
 
     def move(self, rows: Sequence[Row]) -> None:
-        """Go on to these rows."""
+        """Go on to these rows. Where that is broken off, what it makes of them is made anew at the next question."""
         if rows is not self._rows:
-            what = moved(self._rows, rows)
-            for parting in self._partings.values():
+            what, (partings, alike) = moved(self._rows, rows), (self._partings, self._cheapest)
+            self._rows, self._partings, self._cheapest = rows, {}, {}
+            for parting in partings.values():
                 parting.follow(rows, what)
-            for held in self._cheapest.values():
+            for held in alike.values():
                 held.follow(what)
-            self._rows = rows
+            self._partings, self._cheapest = partings, alike
 
     def parts(self, fields: Fields) -> Parts:
         """The rows by those fields."""
