@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -16,7 +17,7 @@ from tracker.answers.health import source_health
 from tracker.book.book import read_book
 from tracker.config import Source, SourceSettings
 from tracker.database.handle import DatabaseProblem, migrate, only_daemon, open_database, reading, writing
-from tracker.database.rows import OfferRow, RateRow, from_s, scaled, to_s, unscaled
+from tracker.database.rows import OfferRow, RateRow, from_s, identified, scaled, to_s, unscaled
 from tracker.database.tables import RATE_SCALE, RENT_SCALE
 from tracker.sweeps.store import OFFER, OFFER_POINT, RATE_POINT, SWEEP, SweepReport, last_input_hash, record_sweep
 
@@ -119,6 +120,17 @@ def test_money_is_exact_to_the_last_stored_digit(db: Engine) -> None:
     assert unscaled(scaled(Decimal("1.99997"), RATE_SCALE), RATE_SCALE) == Decimal("1.99997")
     with pytest.raises(ValueError, match="larger than the database holds"):
         scaled(Decimal("1e10"), RENT_SCALE)
+
+
+def test_what_is_worked_out_of_rows_before_a_sweep_is_of_each_of_them() -> None:
+    """Also of one printed twice, at its last price."""
+    rows = [offer(f"{price}", sku=f"m{number % 4}") for number, price in enumerate(("1", "2", "3", "4", "5"))]
+    told = identified("rents", rows)
+    assert [json.loads(key)[2] for key in told.by_identity] == ["m0", "m1", "m2", "m3"]
+    assert [row.price for row in told] == [5 * 10**9, 2 * 10**9, 3 * 10**9, 4 * 10**9]
+    assert [one[:3] for one in told.states] == [(row.price, row.availability, row.max_gpu_count) for row in told]
+    assert identified("rents", told) is told
+    assert identified("rents", []).states == []
 
 
 def test_times_round_trip_and_naive_ones_are_refused() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import compress
@@ -93,9 +93,11 @@ class Listing:
     def __post_init__(self) -> None:
         self._states = {key: entry[3] for key, entry in self.known.items()}
 
-    def differing(self, rows: Mapping[str, Row]) -> dict[str, Row]:
-        """Those of the rows, by identity and all of one kind, that are new or not as they are listed."""
-        found = {key: rows[key] for key in compress(rows, map(ne, states(rows.values()), map(self._states.get, rows)))}
+    def differing(self, rows: Mapping[str, Row], told: Iterable[tuple[Any, ...]] | None = None) -> dict[str, Row]:
+        """Those of the rows, by identity and all of one kind, that are new or not as they are listed. ``told``: their states, if known."""
+        if told is None:
+            told = states(rows.values())
+        found = {key: rows[key] for key in compress(rows, map(ne, told, map(self._states.get, rows)))}
         back = [key for key in self.gone if key in rows and key not in found]
         return {key: row for key, row in rows.items() if key in found or key in back} if back else found
 

@@ -181,10 +181,15 @@ def identities(source: str, rows: Sequence[OfferRow | RateRow]) -> list[str]:
 
 
 class Identified(tuple[R, ...]):
-    """Rows of one source, and each under its identity, which is worked out once; of rows with one identity the last."""
+    """Rows of one source, each under its identity; of rows with one identity the last.
+
+    ``states`` are what may change of them, in the same order. Both are worked out once, before a sweep's transaction begins: nobody
+    waits for it.
+    """
 
     source: str
     by_identity: Mapping[str, R]
+    states: Sequence[tuple[Any, ...]]
 
 
 def identified(source: str, rows: Sequence[R] | Mapping[str, R]) -> Identified[R]:
@@ -193,7 +198,7 @@ def identified(source: str, rows: Sequence[R] | Mapping[str, R]) -> Identified[R
         return rows
     by_identity = rows if isinstance(rows, Mapping) else dict(zip(identities(source, rows), rows, strict=True))
     found = Identified(by_identity.values())
-    found.source, found.by_identity = source, by_identity
+    found.source, found.by_identity, found.states = source, by_identity, list(states(found))
     return found
 
 

@@ -165,9 +165,10 @@ def _keep(connection: Connection, report: SweepReport, guard: Guard | None, seen
 def _printed(report: SweepReport, kind: Kind, rows: Sequence[Row], listing: Listing) -> Printed:
     """The rows of one kind by identity; equal ones are one."""
     conflicts = {key: found for key, found in report.conflicts.items() if isinstance(found[0], kind.row)}
-    usable = identified(report.source, rows).by_identity
+    told = identified(report.source, rows)
+    usable, changed = told.by_identity, listing.differing(told.by_identity, told.states)
     rejected = frozenset(key for key, row in report.rejected.items() if key not in usable and isinstance(row, kind.row))
-    return Printed(rows=usable, changed=listing.differing(usable), conflicts=conflicts, rejected=rejected, whole=report.complete)
+    return Printed(rows=usable, changed=changed, conflicts=conflicts, rejected=rejected, whole=report.complete)
 
 
 def _outcome(report: SweepReport, listing: Listing, printed: Printed, ruling: Ruling) -> Outcome:
