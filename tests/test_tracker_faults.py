@@ -39,9 +39,7 @@ from tracker.guard.decisions import entries
 from tracker.guard.doubts import REPEAT, Doubt
 from tracker.guard.quarantine import Sighting, hold
 from tracker.maintenance.stats import vacuum
-from tracker.service import daemon as daemon_module
 from tracker.service.clock import Watch, clock_fault, mend_future
-from tracker.service.daemon import Daemon
 from tracker.service.readiness import not_ready
 from tracker.sweeps.licences import keep_licence
 from tracker.sweeps.patience import patiently
@@ -289,23 +287,6 @@ def test_a_book_that_cannot_be_read_again_grows_old_like_one_that_can(db: Engine
         assert aged(snapshot, world, sizer, at) == read_again
     assert aged(snapshot, world, sizer, NOW + timedelta(hours=3.1)).answers[0].setup_fresh is False
     assert snapshot.answers[0].setup_fresh is True
-
-
-def test_a_look_that_goes_wrong_in_any_way_lets_prices_grow_old(db: Engine, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    small_sweep(db, "rents", NOW, offer("2.00"))
-    clock = [NOW]
-    daemon = Daemon(world, db, now=lambda: clock[0])
-    daemon.refresh()
-    assert daemon.snapshot.answers[0].setup_fresh is True
-
-    def fails(*_: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(daemon_module, "latest", fails)
-    clock[0] = NOW + timedelta(hours=3.1)
-    with pytest.raises(MemoryError):
-        daemon.refresh()
-    assert (daemon.snapshot.at, daemon.snapshot.answers[0].setup_fresh) == (clock[0], False)
 
 
 def test_a_book_that_grows_old_holds_what_is_stated_once(db: Engine, world: World) -> None:

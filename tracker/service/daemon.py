@@ -21,7 +21,6 @@ from tracker.alerting.desk import AlertDesk
 from tracker.alerting.outbox import outbox_of
 from tracker.answers.ageing import aged, latest
 from tracker.answers.decisions import keep_decisions
-from tracker.answers.recompute import Sizer
 from tracker.answers.snapshot import Snapshot
 from tracker.book.running import RunningBook
 from tracker.budgets.live import Budgets
@@ -102,9 +101,6 @@ class Daemon:
             except SQLAlchemyError as error:
                 self.trouble.met(error)
                 found = aged(found, self.world, sizer, now)
-            except BaseException:
-                found = aged(found, self.world, Sizer(self.world), now)  # whatever went wrong: what is kept may be the reason
-                raise
             finally:
                 self.serving.snapshot = self._watcher.on(found)
                 self._beat = monotonic()  # a recompute that fails is no hang: the database may be back for the next
