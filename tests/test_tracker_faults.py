@@ -39,7 +39,10 @@ from tracker.guard.decisions import entries
 from tracker.guard.doubts import REPEAT, Doubt
 from tracker.guard.quarantine import Sighting, hold
 from tracker.maintenance.stats import vacuum
+from tracker.metrics.families import families
+from tracker.service import daemon as daemon_module
 from tracker.service.clock import Watch, clock_fault, mend_future
+from tracker.service.daemon import Daemon
 from tracker.service.readiness import not_ready
 from tracker.sweeps.licences import keep_licence
 from tracker.sweeps.patience import patiently
@@ -287,6 +290,32 @@ def test_a_book_that_cannot_be_read_again_grows_old_like_one_that_can(db: Engine
         assert aged(snapshot, world, sizer, at) == read_again
     assert aged(snapshot, world, sizer, NOW + timedelta(hours=3.1)).answers[0].setup_fresh is False
     assert snapshot.answers[0].setup_fresh is True
+
+
+def test_a_look_that_goes_wrong_in_any_way_lets_prices_grow_old(db: Engine, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not fresh beyond their limit, however often it goes wrong, and the metrics say when the answers were last worked out."""
+    small_sweep(db, "rents", NOW, offer("2.00"))
+    clock = [NOW]
+    daemon = Daemon(world, db, now=lambda: clock[0])
+
+    def told() -> tuple[bool, list[float]]:
+        found = {family.name: family.samples for family in families(daemon.snapshot)}
+        return daemon.snapshot.answers[0].setup_fresh, [value for _, value in found["breakeven_snapshot_timestamp_seconds"]]
+
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    daemon.refresh()
+    assert told() == (True, [NOW.timestamp()])
+    with monkeypatch.context() as patch:
+        patch.setattr(daemon_module, "latest", fails)
+        for hours, fresh in ((2.9, True), (3.1, False), (4, False)):
+            clock[0] = NOW + timedelta(hours=hours)
+            with pytest.raises(MemoryError):
+                daemon.refresh()
+            assert told() == (fresh, [NOW.timestamp()])
+    daemon.refresh()
+    assert told() == (False, [clock[0].timestamp()])
 
 
 def test_a_book_that_grows_old_holds_what_is_stated_once(db: Engine, world: World) -> None:

@@ -38,7 +38,8 @@ def aged(snapshot: Snapshot, world: World, sizer: Sizer, now: datetime) -> Snaps
         offers=_aged(snapshot.book.offers, at),
         price_lists=_aged(snapshot.book.price_lists, at),
     )
-    return of_book(book, tuple(_aged_health(source, at) for source in snapshot.sources), world, sizer)
+    found = of_book(book, tuple(_aged_health(source, at) for source in snapshot.sources), world, sizer)
+    return replace(found, grown_old_since=snapshot.grown_old_since)
 
 
 def _aged(entries: Entries[Value], at: datetime) -> Entries[Value]:

@@ -143,6 +143,7 @@ class Snapshot:
     budgets: tuple[BudgetState, ...] = ()  # of the daemon and of a replay; empty elsewhere
     vitals: Vitals | None = None  # of the daemon; None on the command line
     also: tuple[ModelAnswer, ...] = ()
+    grown_old_since: datetime | None = None  # when it was worked out, where a fault in the program keeps the next from being so
 
     @property
     def every(self) -> tuple[ModelAnswer, ...]:

@@ -149,7 +149,7 @@ def _reasons(skipped: Mapping[str, int]) -> list[tuple[str, int]]:
 def _program(snapshot: Snapshot) -> Iterator[Figure]:
     if snapshot.newest_price_at is not None:
         yield "book_timestamp_seconds", (), snapshot.newest_price_at.timestamp()
-    yield "snapshot_timestamp_seconds", (), snapshot.at.timestamp()
+    yield "snapshot_timestamp_seconds", (), (snapshot.grown_old_since or snapshot.at).timestamp()
     yield "build_info", (_version(),), 1
     if snapshot.vitals is not None:
         yield from _vitals(snapshot.vitals)

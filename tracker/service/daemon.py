@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
@@ -21,6 +22,7 @@ from tracker.alerting.desk import AlertDesk
 from tracker.alerting.outbox import outbox_of
 from tracker.answers.ageing import aged, latest
 from tracker.answers.decisions import keep_decisions
+from tracker.answers.recompute import Sizer
 from tracker.answers.snapshot import Snapshot
 from tracker.book.running import RunningBook
 from tracker.budgets.live import Budgets
@@ -87,7 +89,8 @@ class Daemon:
     def refresh(self) -> None:
         """Work everything out again and swap the snapshot; alerts are judged on what was collected, here or by another process.
 
-        Where the database fails, the last book goes on ageing, so that nothing old looks fresh.
+        Where the database fails, the last book goes on ageing, so that nothing old looks fresh; where the program does, too, and the
+        metrics go on to say when it was last worked out.
         """
         with self._recomputing:
             now, found, sizer = self.now(), self.snapshot, self.serving.sizer
@@ -101,6 +104,9 @@ class Daemon:
             except SQLAlchemyError as error:
                 self.trouble.met(error)
                 found = aged(found, self.world, sizer, now)
+            except BaseException:  # with nothing that is kept, which may be what is wrong
+                found = replace(aged(found, self.world, Sizer(self.world), now), grown_old_since=found.grown_old_since or found.at)
+                raise
             finally:
                 self.serving.snapshot = self._watcher.on(found)
                 self._beat = monotonic()  # a recompute that fails is no hang: the database may be back for the next
