@@ -14,6 +14,7 @@ PriceKind = Literal["list", "ask", "starting_at", "indicative"]
 
 TIERS: tuple[Tier, ...] = ("on_demand", "spot", "reserved")
 TRUSTS: tuple[Trust, ...] = ("datacenter", "verified", "community", "unverified")
+VOUCHED_FOR: tuple[Trust, ...] = ("datacenter", "verified")  # machines somebody vouches for
 AVAILABILITIES: tuple[Availability, ...] = ("available", "listed", "unavailable", "unknown")
 FIRM: tuple[PriceKind, ...] = ("list", "ask")  # what can be bought at its price
 PRICE_KINDS: tuple[PriceKind, ...] = ("list", "ask", "starting_at", "indicative")
@@ -89,9 +90,9 @@ class OfferPolicy:
     """
 
     tiers: tuple[Tier, ...] = ("on_demand",)
-    trusts: tuple[Trust, ...] = ("datacenter", "verified")
+    trusts: tuple[Trust, ...] = VOUCHED_FOR
     availabilities: tuple[Availability, ...] = ("available", "listed", "unknown")
-    price_kinds: tuple[PriceKind, ...] = ("list", "ask")
+    price_kinds: tuple[PriceKind, ...] = FIRM
     providers: frozenset[str] | None = None
     excluded_providers: frozenset[str] = frozenset()
     regions: frozenset[str] | None = None

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, RootModel, ValidationError, model_validator
 
-from engine.offers import Tier, Trust
+from engine.offers import VOUCHED_FOR, Tier, Trust
 from tracker.budgets.settings import BudgetsSettings
 from tracker.errors import ConfigError, UnknownName, did_you_mean
 from tracker.guard.settings import GpuBands, GuardSettings
@@ -65,7 +65,7 @@ class TrackSettings(Strict):
     workload: str
     policy: str = "studiotv"
     tiers: tuple[Tier, ...] = ("on_demand",)
-    trusts: tuple[Trust, ...] = ("datacenter", "verified")
+    trusts: tuple[Trust, ...] = VOUCHED_FOR
     also: tuple[AlsoSettings, ...] = Field(default=(), max_length=MOST_QUESTIONS)
     skus: tuple[str, ...] = ("standard",)
     sessions: int = Field(default=1, ge=1)

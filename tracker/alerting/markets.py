@@ -8,15 +8,15 @@ from itertools import chain, product
 from operator import itemgetter
 from typing import Any
 
-from engine.offers import AVAILABILITIES, FIRM, GpuOffer
+from engine.offers import FIRM, GpuOffer
 from engine.rates import TOKEN_KINDS
 from tracker.alerting.rules import PriceDrop, PriceRise, RateChange
 from tracker.answers.snapshot import ModelAnswer, Snapshot
 from tracker.book.asof import Row
 from tracker.book.entries import Entries
 from tracker.book.row_fields import AVAILABILITY, CURRENCY, GPU, GPU_COUNT, PRICE, PRICE_KIND, PROVIDER, REGION, RENTAL, SKU, TIER, TRUST
+from tracker.database.rows import UNAVAILABLE
 
-UNAVAILABLE = AVAILABILITIES.index("unavailable")
 _alike = itemgetter(GPU, TIER, GPU_COUNT, CURRENCY)
 _names = itemgetter(PROVIDER, SKU, REGION)
 

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field
 
+from engine.offers import VOUCHED_FOR, Tier, Trust
 from tracker.alerting.routes import ROUTES, Route
 from tracker.config import YEAR_H, read_tables, validated
 from tracker.errors import ConfigError, did_you_mean
@@ -20,7 +21,6 @@ from tracker.strict import Strict
 
 FILE = "alerts.toml"
 CLOCK = r"([01]\d|2[0-3]):[0-5]\d"
-Tier = Literal["on_demand", "spot", "reserved"]
 
 
 class Rule(Strict):
@@ -74,7 +74,7 @@ class _Watch(Priced):
     providers: tuple[str, ...] = ()
     skus: tuple[str, ...] = ()
     tiers: tuple[Tier, ...] = Field(default=("on_demand",), min_length=1)
-    trusts: tuple[Literal["datacenter", "verified", "community", "unverified"], ...] = ("datacenter", "verified")
+    trusts: tuple[Trust, ...] = VOUCHED_FOR
     usd_per_gpu_hour: Decimal = Field(default=Decimal(0), ge=0)  # a smaller move is none
 
 

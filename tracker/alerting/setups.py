@@ -9,7 +9,6 @@ from operator import itemgetter
 from typing import Any
 
 from engine.candidates import Setup
-from engine.offers import AVAILABILITIES
 from tracker.alerting.facts import offer_name, setup_facts
 from tracker.alerting.judge import Seen, State
 from tracker.alerting.rules import CheaperSetup, SetupGone
@@ -17,8 +16,8 @@ from tracker.alerting.view import GONE, RENT, THERE, View, answers_of, subject_o
 from tracker.answers.snapshot import ModelAnswer
 from tracker.book.asof import SOURCE, Row
 from tracker.book.row_fields import AVAILABILITY, GPU, PROVIDER, REGION, RENTAL, SKU, TIER, TRUST
+from tracker.database.rows import UNAVAILABLE
 
-UNAVAILABLE = AVAILABILITIES.index("unavailable")
 _named = itemgetter(PROVIDER, SKU, REGION, GPU, TIER, TRUST)
 COARSER = "|coarser"  # nothing as exact is sold any more: what is left is compared anew, and not called cheaper
 

@@ -18,6 +18,7 @@ from tracker.database.schema import MAX_SCALED, RATE_SCALE, RENT_SCALE
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TICK = timedelta(seconds=1)  # the smallest step of stored time
 MAX_DIGITS = len(str(MAX_SCALED))
+UNAVAILABLE = AVAILABILITIES.index("unavailable")  # as it is kept
 
 
 def to_s(when: datetime) -> int:

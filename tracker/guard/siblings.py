@@ -10,13 +10,13 @@ from functools import cached_property
 from operator import attrgetter
 from statistics import median
 
+from engine.offers import FIRM
 from tracker.book.exchange import Exchange
 from tracker.database.rows import OfferRow
 from tracker.guard.doubts import SOURCE, Doubt, factor
 from tracker.guard.settings import GuardSettings
 
 Group = tuple[object, ...]
-FIRM = ("list", "ask")
 
 
 @dataclass(slots=True)

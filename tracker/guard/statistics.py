@@ -9,8 +9,7 @@ from decimal import Decimal
 
 from sqlalchemy import Connection, func, insert, select
 
-from engine.offers import AVAILABILITIES
-from tracker.database.rows import OfferRow, identity
+from tracker.database.rows import UNAVAILABLE, OfferRow, identity
 from tracker.database.schema import TABLES
 from tracker.guard.settings import MarketSettings
 
@@ -79,7 +78,7 @@ def _left_out(ask: Ask, settings: MarketSettings) -> str:
         return "host unknown"
     if ask.reliability is None or ask.reliability < settings.reliability:
         return "host not reliable enough"
-    if AVAILABILITIES[ask.row.availability] == "unavailable":
+    if ask.row.availability == UNAVAILABLE:
         return "rented out"
     return ""
 

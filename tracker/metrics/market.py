@@ -8,7 +8,7 @@ from itertools import compress, count
 from operator import is_not, itemgetter
 from statistics import median
 
-from engine.offers import AVAILABILITIES, FIRM, GpuOffer
+from engine.offers import FIRM, VOUCHED_FOR, GpuOffer
 from engine.rates import TOKEN_KINDS, TokenRate
 from tracker.book.asof import ID, SOURCE, Row
 from tracker.book.book import Book
@@ -31,14 +31,13 @@ from tracker.book.row_fields import (
     SELLER,
     TRUST,
 )
+from tracker.database.rows import UNAVAILABLE
 from tracker.database.schema import RATE_SCALE, RENT_SCALE
 from tracker.metrics.exposition import Sample
 
 Figure = tuple[str, tuple[str, ...], float]
 Key = tuple[str, ...]
 
-VOUCHED_FOR = ("datacenter", "verified")
-UNAVAILABLE = AVAILABILITIES.index("unavailable")
 RENTALS = ("rental_usd_per_gpu_hour", "rental_median_usd_per_gpu_hour", "rental_offers")
 SHARES = 320  # of a price: a count of GPUs that divides it gives whole ones, and a price per GPU that ends as a decimal
 SHARES_OF = {count: SHARES // count for count in range(1, SHARES + 1) if SHARES % count == 0}  # of one GPU of so many

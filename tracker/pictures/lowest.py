@@ -11,19 +11,16 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from engine.offers import AVAILABILITIES, FIRM
+from engine.offers import FIRM, VOUCHED_FOR
 from tracker.book.exchange import Exchange
 from tracker.book.held import Held, Window, held
 from tracker.book.listing import OFFER, OFFERS
 from tracker.book.precedence import place_of, rank_of
 from tracker.book.spans import Span, merged, without
-from tracker.database.rows import from_s, unscaled
+from tracker.database.rows import UNAVAILABLE, from_s, unscaled
 from tracker.database.schema import RENT_SCALE
 from tracker.pictures.chart import Step, joined
 from tracker.world import World
-
-TRUSTED = ("datacenter", "verified")
-UNAVAILABLE = AVAILABILITIES.index("unavailable")
 
 Priced = tuple[Span, Decimal]
 Place = tuple[str, ...]
@@ -44,7 +41,7 @@ def lowest_of(connection: Connection, world: World, gpu: str, tier: str, rule: A
 
 def _watched(connection: Connection, gpu: str, tier: str, rule: Any) -> dict[int, Mapping[str, Any]]:
     wanted = [OFFER.c.gpu == gpu, OFFER.c.tier == tier, OFFER.c.is_slice.is_(False), OFFER.c.price_kind.in_(FIRM)]
-    wanted.append(OFFER.c.trust.in_(getattr(rule, "trusts", TRUSTED)))
+    wanted.append(OFFER.c.trust.in_(getattr(rule, "trusts", VOUCHED_FOR)))
     for column, names in ((OFFER.c.provider, getattr(rule, "providers", ())), (OFFER.c.sku, getattr(rule, "skus", ()))):
         wanted += [column.in_(names)] if names else []
     return {row["id"]: dict(row) for row in connection.execute(select(OFFER).where(*wanted)).mappings()}

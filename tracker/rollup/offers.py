@@ -21,14 +21,12 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, func, or_, select
 
-from engine.offers import AVAILABILITIES
+from engine.offers import FIRM, VOUCHED_FOR
 from tracker.book.listing import GOOD, OFFER, OFFER_POINT, SWEEP, UNSEEN
 from tracker.book.spans import DAY_S, Span, by_day, lower_median, merged, within, without
+from tracker.database.rows import UNAVAILABLE
 
 COUNTS = (1, 2, 4, 8, 16)
-UNAVAILABLE = AVAILABILITIES.index("unavailable")
-TRUSTED = ("datacenter", "verified")
-FIRM = ("list", "ask")
 FOREVER = 2**62
 _SAME = ("provider", "sku", "region", "gpu", "gpu_count", "tier", "term_months", "trust")  # of which one dated price is in force
 
@@ -130,7 +128,7 @@ def counts(gpu_count: int, max_gpu_count: int | None) -> list[int]:
 
 
 def _can_be_rented(offer: Mapping[str, Any]) -> bool:
-    return offer["trust"] in TRUSTED and not offer["is_slice"] and offer["price_kind"] in FIRM
+    return offer["trust"] in VOUCHED_FOR and not offer["is_slice"] and offer["price_kind"] in FIRM
 
 
 def _in_force(offers: Mapping[int, Mapping[str, Any]], states: Mapping[int, Sequence[_State]]) -> Iterator[tuple[int, list[Span] | None]]:
