@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,10 @@ from tracker.alerting.rules import PriceDrop, PriceRise
 from tracker.answers.ageing import latest
 from tracker.answers.recompute import Sizer, recompute
 from tracker.answers.snapshot import Snapshot
+from tracker.book.book import Book
+from tracker.book.entries import Listed
+from tracker.book.entry_values import NO_OFFERS, NO_RATES, offers_of
+from tracker.book.exchange import Exchange
 from tracker.book.remembered import Remembered
 from tracker.book.running import RunningBook
 from tracker.database.handle import migrate, open_database, reading
@@ -74,6 +81,23 @@ def test_what_is_kept_tells_what_a_first_look_tells(tmp_path: Path, seed: int) -
         assert _states(kept.db) == _states(anew.db)
     assert len({alarm.kind for alarm in told}) > 2
     assert [(row["key"], row["body"]) for row in kept.told()] == [(row["key"], row["body"]) for row in anew.told()]
+
+
+@pytest.mark.parametrize("sources", list(permutations(("gpuhunt", "override", "vendor"))))
+def test_of_offers_that_differ_in_source_alone_the_first_by_name_is_told(sources: tuple[str, ...]) -> None:
+    """A message names its source: it is the same one in whichever order the book has them."""
+    one = GpuOffer(
+        provider="cloud", source="", sku="a", region="", gpu="test-80", gpu_count=2, tier="on_demand", currency="USD",
+        native_per_hour=Decimal(3), usd_per_hour=Decimal(3), valid_from=T0, seen_at=T0,
+    )  # fmt: skip
+    market = offers_of(Listed(replace(one, source=source), source, True, False) for source in sources)
+    rule = PriceDrop(gpus=("test-80",), percent=Decimal(4))
+    ((subject, price, facts),) = gpu_prices(rule, Snapshot(at=T0, book=_book(), answers=(), sources=(), market=market))
+    assert (subject, price, facts["source"]) == ("test-80/on_demand", Decimal("1.5"), "gpuhunt")
+
+
+def _book() -> Book:
+    return Book(at=T0, known=T0, offers=NO_OFFERS, price_lists=NO_RATES, exchange=Exchange(days={}, rates={}), unpriced={})
 
 
 def _empty(path: Path) -> Engine:

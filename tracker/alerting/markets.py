@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from itertools import chain, product
-from operator import itemgetter
 from typing import Any
 
 from engine.offers import FIRM, GpuOffer
@@ -13,18 +12,18 @@ from engine.rates import TOKEN_KINDS
 from tracker.alerting.rules import PriceDrop, PriceRise, RateChange
 from tracker.answers.snapshot import ModelAnswer, Snapshot
 from tracker.book.asof import Row
+from tracker.book.cheapest import cheapest
 from tracker.book.entries import Entries
-from tracker.book.row_fields import AVAILABILITY, CURRENCY, GPU, GPU_COUNT, PRICE, PRICE_KIND, PROVIDER, REGION, RENTAL, SKU, TIER, TRUST
+from tracker.book.row_fields import AVAILABILITY, CURRENCY, GPU, GPU_COUNT, PRICE_KIND, PROVIDER, RENTAL, SKU, TIER, TRUST
 from tracker.database.rows import UNAVAILABLE
 
-_alike = itemgetter(GPU, TIER, GPU_COUNT, CURRENCY)
-_names = itemgetter(PROVIDER, SKU, REGION)
+ALIKE = (GPU, TIER, GPU_COUNT, CURRENCY)  # whichever of such rows is the cheapest is so in USD a GPU-hour too
 
 
 def gpu_prices(rule: PriceDrop | PriceRise, snapshot: Snapshot) -> Iterator[tuple[str, Decimal, dict[str, Any]]]:
     """For each watched GPU and tier the lowest USD per GPU-hour of what is compared, fresh and firm, and whose it is."""
     fresh, best = snapshot.market.fresh(), dict[str, GpuOffer]()
-    for row in _cheapest(chain.from_iterable(_watched(rule, fresh))):
+    for row in cheapest(chain.from_iterable(_watched(rule, fresh)), ALIKE).values():
         offer = fresh.reading.listed(row).value
         subject = f"{offer.gpu}/{offer.tier}"
         if subject not in best or _rank(offer) < _rank(best[subject]):
@@ -38,17 +37,7 @@ def _watched(rule: PriceDrop | PriceRise, fresh: Entries[GpuOffer]) -> Iterator[
     name, parts = f"watched {rule.trusts} {rule.skus}", fresh.by(*RENTAL)
     for key in product(rule.providers or fresh.every(PROVIDER), rule.gpus, rule.tiers):
         if part := parts.get(key):
-            yield part.once(name, lambda rows: _cheapest(row for row in rows if _is_watched(rule, row)))
-
-
-def _cheapest(rows: Iterable[Row]) -> Sequence[Row]:
-    """Of rows that are alike in GPU, tier, count and currency the cheapest; the first of equal ones."""
-    best: dict[tuple[Any, ...], Row] = {}
-    for row in rows:
-        held = best.get(alike := _alike(row))
-        if held is None or row[PRICE] < held[PRICE] or (row[PRICE] == held[PRICE] and _names(row) < _names(held)):
-            best[alike] = row
-    return tuple(best.values())
+            yield part.once(name, lambda rows: tuple(cheapest((row for row in rows if _is_watched(rule, row)), ALIKE).values()))
 
 
 def _is_watched(rule: PriceDrop | PriceRise, row: Row) -> bool:
