@@ -23,7 +23,6 @@ OFFER, OFFER_POINT, STATISTIC = TABLES["offer"], TABLES["offer_point"], TABLES["
 RATE, RATE_POINT = TABLES["rate"], TABLES["rate_point"]
 ENDED_MS = (SWEEP.c.at * 1000 + SWEEP.c.lag_ms).label("ended_ms")  # when a sweep ended and was recorded
 GOOD = ("ok", "unchanged")
-DAY_S = 86_400
 _told = itemgetter(3)  # the state of an entry
 MISSED, HELD, ACCEPTED = "missed", "held", "accepted"  # why a listed price is not printed
 _ABSENCE = (UNSEEN.c.since, UNSEEN.c.until, UNSEEN.c.last_seen, UNSEEN.c.why)

@@ -11,7 +11,8 @@ from itertools import filterfalse
 
 from sqlalchemy import Connection
 
-from tracker.book.listing import DAY_S, Kind, Known, Listing, Prices, Row, known_prices, past_prices, prices_of
+from tracker.book.listing import Kind, Known, Listing, Prices, Row, known_prices, past_prices, prices_of
+from tracker.book.spans import DAY_S
 from tracker.database.rows import OfferRow
 from tracker.guard.balance import balance_doubt
 from tracker.guard.changes import change_doubt, flip_doubt, history_doubt

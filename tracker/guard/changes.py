@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from tracker.book.listing import DAY_S, Prices, Row, prices_of
+from tracker.book.listing import Prices, Row, prices_of
+from tracker.book.spans import DAY_S
 from tracker.database.rows import OfferRow
 from tracker.guard.doubts import Doubt, close, distance, factor
 from tracker.guard.settings import GuardSettings

@@ -10,7 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, select
 
-from tracker.book.listing import DAY_S, UNSEEN, Kind, Row, gone_column
+from tracker.book.listing import UNSEEN, Kind, Row, gone_column
+from tracker.book.spans import DAY_S
 from tracker.database.latest import newest_first, with_latest
 from tracker.database.postgres import marked
 from tracker.database.rows import row_from
