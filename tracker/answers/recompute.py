@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 
 from sqlalchemy import Connection, Engine
 
@@ -76,10 +77,7 @@ class Sizer:
     def ranked(self, model: ModelSpec, split: Market, question: Question) -> Ranking:
         """The setups of a model in a market."""
         formats, policy = self.world.catalogue.formats, SetupPolicy(offers=question.offers)
-
-        def fits() -> tuple[Fit, ...]:
-            return self.fits(model, question.need, question.policy)
-
+        fits = partial(self.fits, model, question.need, question.policy)
         key = (model.id, question.need, question.policy, policy)
         if key not in self.compiled:
             self.compiled[key] = compile_ways(model, fits(), formats, policy)
