@@ -140,12 +140,12 @@ class RollupModel(SQLModel, table=True):
 
 
 class RollupState(SQLModel, table=True):
-    """How far the rollups of a source, or of the models (an empty source), go, and what they were worked out from."""
+    """How far the rollups of a source, of the models (an empty source) or of all providers go, and what they were worked out from."""
 
     __tablename__ = "rollup_state"
 
     source: str = Field(primary_key=True)
     until: int = Field(sa_type=BigInteger)  # s, exclusive
-    sweep: int  # number of the newest sweep that counted
+    sweep: int  # number of the newest sweep that counted; of all providers: how often their days were postponed
     offer: int  # the highest id of an offer that counted
     basis: str  # digest of what may change in hindsight: age limit, descriptions of those offers, imported points

@@ -45,8 +45,8 @@ def refresh(db: Engine, precedence: Precedence, *, anew: bool = False, stop: Eve
             return
         with writing(db) as connection:
             lock(connection)
-            basis, anew = _basis(connection)[0], False
-            if _basis(connection) == ("", mark):  # else another process changed days meanwhile that were worked out before
+            (basis, postponed), anew = _basis(connection), False
+            if (basis, postponed) == ("", mark):  # else another process changed days meanwhile that were worked out before
                 basis = wanted
                 _note(connection, wanted)
 
