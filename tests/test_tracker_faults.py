@@ -16,12 +16,12 @@ from homes import run
 from processes import Running, breakeven
 from small_world import offer, rate
 from small_world import sweep as small_sweep
-from sqlalchemy import Engine, event, func, select, text
+from sqlalchemy import Connection, Engine, event, func, select, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from upstream import Upstream
 from worlds import serve_market, write_user_config
 
-from scrapers.contract import Licence
+from scrapers.contract import Licence, Page
 from tracker.answers.ageing import aged, latest
 from tracker.answers.recompute import Sizer
 from tracker.book.book import read_book
@@ -31,6 +31,7 @@ from tracker.book.listing import OFFERS
 from tracker.book.newest import reading_moment
 from tracker.book.overrides import Overrides, StatedRent
 from tracker.book.points import list_accepted
+from tracker.database.column_types import Moment
 from tracker.database.faults import READS, Trouble, fault_kind, fault_line
 from tracker.database.handle import open_database, reading, writing
 from tracker.database.rows import identity, to_s
@@ -44,9 +45,10 @@ from tracker.service import daemon as daemon_module
 from tracker.service.clock import Watch, clock_fault, mend_future
 from tracker.service.daemon import Daemon
 from tracker.service.readiness import not_ready
+from tracker.sweeps.bodies import keep_bodies
 from tracker.sweeps.licences import keep_licence
 from tracker.sweeps.patience import patiently
-from tracker.sweeps.store import SWEEP, SweepReport, record_sweep
+from tracker.sweeps.store import SWEEP, SweepReport, record_sweep, unmapped_names
 from tracker.world import World
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
@@ -379,20 +381,41 @@ def test_sweeps_of_a_clock_that_was_ahead_come_back_with_it_and_hide_nothing(db:
         assert clock_fault(connection, now) == ""
 
 
+SECONDS = {"at", "since", "until", "last_seen", "last_at", "last_read", "known_at"}  # columns of moments in whole seconds
+AS_READ = {"kept_page.fetched_at"}  # a parser gets the page again as it did then
+
+
+def later_than(connection: Connection, now: datetime) -> set[str]:
+    """Columns of moments, of every table, in which one is later."""
+    found = set()
+    for table in TABLES.values():
+        for column in table.c:
+            latest = now if isinstance(column.type, Moment) else to_s(now) if column.name in SECONDS else None
+            if latest is not None and connection.scalar(select(func.count()).where(column > latest)):
+                found.add(f"{table.name}.{column.name}")
+    return found
+
+
 def test_what_was_learnt_and_held_by_a_clock_that_was_ahead_is_not_hidden_until_then(db: Engine, world: World) -> None:
-    """By a clock a month ahead a price of last week is imported, another is held, and a licence is read: all of that is known now."""
+    """By a clock a month ahead a price of last week is imported, another is held, a name is met, an answer is kept and a licence is read:
+    all of that is known now."""
     ahead, now = NOW + timedelta(days=30), NOW + timedelta(hours=1)
     small_sweep(db, "rents", NOW, offer("2.00"))
     seen = to_s(NOW - timedelta(days=7))
     import_dated(db, [Dated(offer("1.50", provider="elsewhere"), "table", seen, seen, None)], ahead)
-    small_sweep(db, "rents", ahead, offer("2.00"))
+    small_sweep(db, "rents", ahead, offer("2.00"), unmapped=[("gpu", "X900")])
+    report = SweepReport(source="rents", started_at=ahead, finished_at=ahead, status="ok")
+    keep_bodies(db, world.settings.bodies, report, [Page(url="https://x.example", body=b"{}", fetched_at=ahead)])
     with writing(db) as connection:
         sighting = Sighting(source="rents", at=to_s(ahead), when=ahead)
         hold(connection, OFFERS, sighting, "key", offer("9.00"), None, Doubt("far off", REPEAT))
         for name, since in (("older", to_s(now)), ("old", to_s(ahead) - 5), ("new", to_s(ahead))):
             keep_licence(connection, "rents", Licence(name=name, url="https://x.example"), since)
+        assert {"sweep.at", "unmapped.first_seen", "kept_sweep.last_read", *AS_READ} < later_than(connection, now)
         assert mend_future(connection, to_s(now), 0) > 0
+        assert later_than(connection, now) == AS_READ
     later = now + timedelta(minutes=1)
+    assert [row["name"] for row in unmapped_names(db, later)] == ["X900"]
     with reading(db) as connection:
         assert {entry.value.provider for entry in read_book(connection, later, world.config.sources).offers} == {"cloud", "elsewhere"}
         assert len(entries(connection, at=later)) == 1

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
-from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, delete, func, or_, select, update
 
@@ -24,6 +23,11 @@ from tracker.database.rows import from_s
 from tracker.database.schema import TABLES
 
 STEP_S = 5.0  # less is a clock being trimmed
+# When a thing was learnt, seen or read: what no sweep's own moment says. A licence is beside them, as its moment is its key.
+LEARNT = {
+    "backdated": ("known_at",), "fx": ("known_at",), "kept_sweep": ("last_read",), "quarantine": ("first_seen", "last_seen", "decided_at"),
+    "unmapped": ("first_seen", "last_seen"),
+}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -84,8 +88,8 @@ def mend_future(connection: Connection, now: int, after_sweep: int) -> int:
 
 
 def _no_later_than(connection: Connection, now: int) -> None:
-    """Nobody learnt or saw a thing later than now: what was imported or held by that clock would be hidden until then."""
-    for name, columns in {"backdated": ("known_at",), "fx": ("known_at",), "quarantine": ("first_seen", "last_seen", "decided_at")}.items():
+    """Nobody learnt or saw a thing later than now: it would be hidden until then, or outlive what is newer."""
+    for name, columns in LEARNT.items():
         for column in (TABLES[name].c[column] for column in columns):
             latest = from_s(now) if isinstance(column.type, Moment) else now
             connection.execute(update(TABLES[name]).where(column > latest).values({column.name: latest}))
@@ -121,21 +125,14 @@ def _accepted(connection: Connection, source: str, after: int) -> list[int]:
 
 def _moments(source: str) -> Iterator[tuple[Table, str, ColumnElement[bool]]]:
     """Every column that holds the moment of a sweep, and which of its rows are of ``source``."""
-    offers, rates = (select(dimension.c.id).where(dimension.c.source == source) for dimension in (OFFER, RATE))
-    yield OFFER_POINT, "at", OFFER_POINT.c.offer_id.in_(offers)
-    yield RATE_POINT, "at", RATE_POINT.c.rate_id.in_(rates)
-    statistic, unseen, quarantine = TABLES["statistic"], TABLES["unseen"], TABLES["quarantine"]
-    yield statistic, "at", statistic.c.offer_id.in_(offers)
-    target: Any = or_(
-        and_(unseen.c.kind == "offer", unseen.c.target.in_(offers)), and_(unseen.c.kind == "rate", unseen.c.target.in_(rates))
-    )
-    yield from ((unseen, column, target) for column in ("since", "until", "last_seen"))
-    reworded, fx = TABLES["reworded"], TABLES["fx"]
-    yield (
-        reworded,
-        "until",
-        or_(and_(reworded.c.kind == "offer", reworded.c.target.in_(offers)), and_(reworded.c.kind == "rate", reworded.c.target.in_(rates))),
-    )
+    mine = {kind: select(dimension.c.id).where(dimension.c.source == source) for kind, dimension in (("offer", OFFER), ("rate", RATE))}
+    statistic, fx, quarantine = TABLES["statistic"], TABLES["fx"], TABLES["quarantine"]
+    yield OFFER_POINT, "at", OFFER_POINT.c.offer_id.in_(mine["offer"])
+    yield RATE_POINT, "at", RATE_POINT.c.rate_id.in_(mine["rate"])
+    yield statistic, "at", statistic.c.offer_id.in_(mine["offer"])
+    for table, columns in ((TABLES["unseen"], ("since", "until", "last_seen")), (TABLES["reworded"], ("until",))):
+        whose = or_(*(and_(table.c.kind == kind, table.c.target.in_(ids)) for kind, ids in mine.items()))
+        yield from ((table, column, whose) for column in columns)
     yield fx, "known_at", fx.c.origin == source
     yield quarantine, "last_at", quarantine.c.source == source
     yield SWEEP, "at", SWEEP.c.source == source
