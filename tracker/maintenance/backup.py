@@ -9,9 +9,10 @@ from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from tracker.database.handle import migrate, only_daemon, open_database, revisions
+from tracker.database.postgres import others
 from tracker.errors import BreakevenError
 
 COMPANIONS = ("-wal", "-shm")  # files of a database in WAL mode
@@ -69,6 +70,13 @@ def spare_book(db: Engine, target: Path) -> None:
     file = db.url.database if db.dialect.name == "sqlite" else None
     if file and target.resolve() in {Path(file + suffix).resolve() for suffix in OURS}:
         raise BackupError(f"{target}: is the book itself; name another file")
+
+
+def need_alone(connection: Connection) -> None:
+    """BackupError where other processes use a book in PostgreSQL: it is not replaced under them."""
+    if users := others(connection):
+        name = connection.engine.url.database
+        raise BackupError(f"database {name}: {users} connections of breakeven use it; stop every process of it first")
 
 
 def sqlite_file(db: Engine) -> Path:

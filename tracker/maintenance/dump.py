@@ -17,7 +17,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from alembic.migration import MigrationContext
 from sqlalchemy import Column, Connection, Engine, Table, func, insert, inspect, select, text
 from sqlalchemy.types import TypeDecorator
 from sqlmodel import SQLModel
@@ -26,12 +25,11 @@ from tracker.book.points import insert_rows
 from tracker.database import derived_tables as derived_tables  # registers its tables
 from tracker.database import tables as tables
 from tracker.database.column_types import Hex
-from tracker.database.handle import only_daemon, reading, revisions, writing
+from tracker.database.handle import only_daemon, reading, revision, revisions, writing
 from tracker.database.months import TABLES, is_month
-from tracker.database.postgres import others
 from tracker.errors import BreakevenError
 from tracker.exports.files import replacing
-from tracker.maintenance.backup import free_place
+from tracker.maintenance.backup import free_place, need_alone
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -85,8 +83,7 @@ def load(db: Engine, path: Path, *, replace: bool = False) -> dict[str, int]:
     The book has this program's schema and holds no prices, or is emptied first where it may be replaced.
     """
     with only_daemon(db), writing(db) as connection:
-        if users := others(connection):
-            raise DumpError(f"database {db.url.database}: {users} connections of breakeven use it; stop every process of it first")
+        need_alone(connection)
         known = {table.name: table for table in _tables(connection)}
         if not replace and any(connection.scalar(select(func.count()).select_from(known[name])) for name in ("sweep", "offer", "rate")):
             raise DumpError("the book holds prices; --force empties it first")
@@ -100,17 +97,13 @@ def load(db: Engine, path: Path, *, replace: bool = False) -> dict[str, int]:
 
 def _own_schema(connection: Connection) -> str:
     """The schema of the book; DumpError where it is not this program's: what it does not know would be left out, or could not be read."""
-    found, (known, ours) = _schema(connection), revisions()
-    if not found:
+    found, (known, ours) = revision(connection), revisions()
+    if found is None:
         raise DumpError("there is no book yet")
     if found != ours:
         how = "breakeven db stats brings it up to date" if found in known else "install the newer breakeven"
         raise DumpError(f"the book has schema {found}, and this program writes {ours}; {how}")
     return found
-
-
-def _schema(connection: Connection) -> str:
-    return MigrationContext.configure(connection).get_current_revision() or ""
 
 
 def _tables(connection: Connection) -> list[Table]:
@@ -145,7 +138,7 @@ def _insert(connection: Connection, path: Path, known: Mapping[str, Table], line
     head = next(lines, b"")
     digest, counts = hashlib.sha256(head), dict[str, int]()
     found = json.loads(head)
-    if found["format"] != FORMAT or found["schema"] != (ours := _schema(connection)):
+    if found["format"] != FORMAT or found["schema"] != (ours := revision(connection)):
         raise DumpError(f"{path}: is {found['format']!r} of schema {found['schema']}; this program reads {FORMAT!r} of schema {ours}")
     line = next(lines, b"")
     while True:

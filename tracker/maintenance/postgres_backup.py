@@ -15,8 +15,7 @@ from sqlmodel import SQLModel
 from tracker.database import derived_tables as derived_tables  # registers the tables, as the next line does
 from tracker.database import tables as tables
 from tracker.database.handle import migrate, revision, revisions
-from tracker.database.postgres import others
-from tracker.maintenance.backup import BackupError, free_place, part_of
+from tracker.maintenance.backup import BackupError, free_place, need_alone, part_of
 from tracker.maintenance.postgres_programs import ProgramError, Server, last_words, run, server_of
 
 VERSIONS = "alembic_version"
@@ -73,9 +72,7 @@ def _schema_of(server: Server, found: Path) -> str:
 
 
 def _check_place(connection: Connection, name: str, replace: bool) -> None:
-    users = others(connection)
-    if users:
-        raise BackupError(f"database {name}: {users} connections of breakeven use it; stop every process of it first")
+    need_alone(connection)
     if not replace and any(connection.scalar(text(f"select exists (select 1 from {table})")) for table in _ours(connection) - {VERSIONS}):
         raise BackupError(f"database {name}: holds a book; --force puts the backup in its place, and what is there is gone")
 

@@ -22,7 +22,7 @@ from tracker.database.rows import from_s
 DATED = {
     "sweep": "at", "offer_point": "at", "rate_point": "at", "statistic": "at", "unseen": "since", "decision": "at", "fx": "day",
     "rollup_day": "day", "rollup_model": "day", "page": "fetched_at", "alert": "fired_at", "quarantine": "first_seen",
-    "unmapped": "first_seen", "baseline": "set_at", "rollup_least": "day",
+    "unmapped": "first_seen", "rollup_least": "day",
 }  # fmt: skip
 CHANGES = ("offer_point", "rate_point")
 
