@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, select, tuple_
 
 from tracker.answers.lapses import Row, lapsed
+from tracker.book.spans import FOREVER
 from tracker.config import Source
 from tracker.database.rows import from_s, to_s, unscaled
 from tracker.database.schema import RATE_SCALE, RENT_SCALE, TABLES
@@ -23,7 +24,6 @@ SCALES = {
     "api_usd_per_month": RENT_SCALE, "break_even_tokens": 1, "break_even_utilization": RATE_SCALE, "self_host_usd_per_month": RENT_SCALE,
 }  # fmt: skip
 Subject = tuple[str, str, str]  # model, workload, policy
-END_OF_TIME = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ def subjects(connection: Connection) -> list[Subject]:
     while row is not None:
         model, workload, policy = row
         found.append((model, workload, policy))
-        row = connection.execute(beyond, {"model": model, "workload": workload, "policy": policy, "at": END_OF_TIME}).first()
+        row = connection.execute(beyond, {"model": model, "workload": workload, "policy": policy, "at": FOREVER}).first()
     return found
 
 

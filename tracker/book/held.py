@@ -16,12 +16,11 @@ from sqlalchemy import Connection, and_, func, or_, select
 
 from tracker.book.asof import Moment, known_by
 from tracker.book.listing import GOOD, OFFERS, SWEEP, UNSEEN, Kind
-from tracker.book.spans import Span, merged, within, without
+from tracker.book.spans import FOREVER, Span, merged, within, without
 from tracker.config import Source, whole_s
 from tracker.database.rows import to_s
 
 Held = list[tuple[Span, Mapping[str, Any]]]
-FOREVER = 2**62
 AT_ONCE = 500  # SQLite allows 999 parameters in old builds
 
 

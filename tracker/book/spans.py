@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 Span = tuple[int, int]
 
 DAY_S = 86_400
+FOREVER = 2**62  # a moment after every other
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:

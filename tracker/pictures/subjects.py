@@ -14,7 +14,7 @@ from tracker.book.asof import Moment
 from tracker.book.exchange import Exchange, load_exchange
 from tracker.book.held import Held, Window, held, window
 from tracker.book.listing import OFFER, OFFERS, RATE, RATES
-from tracker.book.spans import within, without
+from tracker.book.spans import FOREVER, within, without
 from tracker.database.rows import unscaled
 from tracker.database.schema import RATE_SCALE, RENT_SCALE
 from tracker.pictures.chart import Chart, Line, Panel, Step, joined
@@ -23,7 +23,6 @@ from tracker.world import World
 
 MOST, LEAST = timedelta(days=30), timedelta(days=14)  # of time that is shown: as much as is known
 TICK = timedelta(seconds=1)  # what is observed at the end counts
-FOREVER = 2**62
 GAPS = "Times are UTC. Where there is no line, nothing was observed."
 
 Body = Mapping[str, Any]

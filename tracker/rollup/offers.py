@@ -23,11 +23,10 @@ from sqlalchemy import Connection, and_, func, or_, select
 
 from engine.offers import FIRM, VOUCHED_FOR
 from tracker.book.listing import GOOD, OFFER, OFFER_POINT, SWEEP, UNSEEN
-from tracker.book.spans import DAY_S, Span, by_day, lower_median, merged, within, without
+from tracker.book.spans import DAY_S, FOREVER, Span, by_day, lower_median, merged, within, without
 from tracker.database.rows import UNAVAILABLE
 
 COUNTS = (1, 2, 4, 8, 16)
-FOREVER = 2**62
 _SAME = ("provider", "sku", "region", "gpu", "gpu_count", "tier", "term_months", "trust")  # of which one dated price is in force
 
 Group = tuple[str, str, int, str, str]  # provider, gpu, count, tier, currency

@@ -21,7 +21,7 @@ from tracker.answers.decided import Subject, subjects
 from tracker.book.book import IMPORTED
 from tracker.book.listing import OFFER, OFFER_POINT, SWEEP
 from tracker.book.points import insert_new
-from tracker.book.spans import DAY_S
+from tracker.book.spans import DAY_S, FOREVER
 from tracker.config import Source, whole_s
 from tracker.database.handle import reading, writing
 from tracker.database.postgres import serialize
@@ -155,7 +155,7 @@ def _basis(connection: Connection, source: str, limit: int | None, newest_offer:
 def _oldest_since(connection: Connection, source: str, sweep: int) -> int:
     """The earliest moment of the sweeps stored after that one, in s."""
     found = connection.scalar(select(func.min(SWEEP.c.at)).where(SWEEP.c.source == source, SWEEP.c.id > sweep))
-    return 2**62 if found is None else int(found)
+    return FOREVER if found is None else int(found)
 
 
 def _first_day(connection: Connection, source: str) -> int:
