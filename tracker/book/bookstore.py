@@ -25,6 +25,7 @@ from tracker.book.bookmark import book_digest
 from tracker.book.listing import OFFER_POINT, OFFERS, RATES, SWEEP, Absence, Kind, absences_of, gone_column
 from tracker.book.points import add_dimensions, insert_new, insert_rows, point_names
 from tracker.database.handle import reading, writing
+from tracker.database.limits import in_parts
 from tracker.database.listen import announce
 from tracker.database.months import make_months
 from tracker.database.postgres import serialize
@@ -112,8 +113,8 @@ def _import(connection: Connection, dated: Sequence[Dated], kind: Kind, now: dat
 def _there(connection: Connection, kind: Kind, ids: Sequence[int]) -> set[tuple[int, int]]:
     """The points of those ids by id and moment."""
     found: set[tuple[int, int]] = set()
-    for start in range(0, len(ids), 500):  # SQLite allows 999 parameters in old builds
-        query = select(kind.point.c[kind.link], kind.point.c.at).where(kind.point.c[kind.link].in_(ids[start : start + 500]))
+    for some in in_parts(ids):
+        query = select(kind.point.c[kind.link], kind.point.c.at).where(kind.point.c[kind.link].in_(some))
         found.update((id_, at) for id_, at in connection.execute(query))
     return found
 

@@ -7,7 +7,7 @@ at one price. What was learnt after ``known`` does not count.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,10 +18,10 @@ from tracker.book.asof import Moment, known_by
 from tracker.book.listing import GOOD, OFFERS, SWEEP, UNSEEN, Kind
 from tracker.book.spans import FOREVER, Span, merged, within, without
 from tracker.config import Source, whole_s
+from tracker.database.limits import in_parts
 from tracker.database.rows import to_s
 
 Held = list[tuple[Span, Mapping[str, Any]]]
-AT_ONCE = 500  # SQLite allows 999 parameters in old builds
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _points(connection: Connection, kind: Kind, ids: Sequence[int], span: Window
     before = select(func.max(of.c.at)).where(*early).correlate(point).scalar_subquery()
     wanted = or_(and_(point.c.at > span.start, point.c.at < span.end), point.c.at == before)
     found: dict[int, list[tuple[int, Mapping[str, Any]]]] = defaultdict(list)
-    for some in _parts(ids):
+    for some in in_parts(ids):
         query = select(point).where(point.c[kind.link].in_(some), wanted, *known).order_by(point.c[kind.link], point.c.at)
         for row in connection.execute(query).mappings():
             found[row[kind.link]].append((row["at"], {name: row[name] for name in names}))
@@ -111,7 +111,7 @@ def _points(connection: Connection, kind: Kind, ids: Sequence[int], span: Window
 def _absent(connection: Connection, kind: Kind, ids: Sequence[int], span: Window) -> dict[int, list[tuple[int, int, int]]]:
     """(since, until, last seen) of the stretches in which a listed price was not printed."""
     found: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for some in _parts(ids):
+    for some in in_parts(ids):
         query = select(UNSEEN.c.target, UNSEEN.c.since, UNSEEN.c.until, UNSEEN.c.last_seen).where(
             UNSEEN.c.kind == kind.name, UNSEEN.c.target.in_(some), UNSEEN.c.since < span.end,
             or_(UNSEEN.c.until.is_(None), UNSEEN.c.until > span.start),
@@ -119,7 +119,3 @@ def _absent(connection: Connection, kind: Kind, ids: Sequence[int], span: Window
         for target, since, until, last in connection.execute(query):
             found[target].append((since, FOREVER if until is None else until, last))
     return found
-
-
-def _parts(ids: Sequence[int]) -> Iterable[Sequence[int]]:
-    return (ids[start : start + AT_ONCE] for start in range(0, len(ids), AT_ONCE))

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Select, Table, bindparam, select
 
 from engine.rates import TOKEN_KINDS
 from tracker.database.latest import newest_first, with_latest
+from tracker.database.limits import in_parts
 from tracker.database.postgres import marked
 from tracker.database.rows import OfferRow, RateRow, states
 from tracker.database.schema import TABLES
@@ -203,8 +204,7 @@ def past_prices(connection: Connection, kind: Kind, ids: Sequence[int], since: i
     dimension, table = kind.dimension, kind.point
     beside, before = with_latest(connection.dialect.name, dimension, table, kind.link, table.c.at <= since, gone_column(table).is_(False))
     found: dict[int, list[tuple[int, Prices]]] = {}
-    for start in range(0, len(ids), 500):  # SQLite allows 999 parameters in old builds
-        some = ids[start : start + 500]
+    for some in in_parts(ids):
         older = select(*_priced(before, kind)).select_from(beside).where(dimension.c.id.in_(some))
         later = select(*_priced(table, kind)).where(table.c[kind.link].in_(some), table.c.at > since, gone_column(table).is_(False))
         with newest_first(connection):

@@ -15,12 +15,12 @@ from sqlalchemy.sql.dml import Insert
 from tracker.book.asof import REWORDED
 from tracker.book.listing import ACCEPTED, HELD, MISSED, RATES, SWEEP, UNSEEN, Absence, Kind, Known, Listing, Row, known_of, whole_sweeps
 from tracker.database.inserts import insert_into
+from tracker.database.limits import MAX_ASKED
 from tracker.database.months import TABLES, make_months
 from tracker.database.packed import as_kept
 from tracker.database.postgres import marked
 from tracker.database.rows import RateRow, columns, state, states, to_s, values
 
-MANY = 500  # SQLite allows 999 parameters in old builds
 # what the last point of something gone says, and what one of something listed says beyond its values
 GONE: dict[str, tuple[int | None, ...]] = {"offer": (None, 0, None), "rate": (*(None,) * len(RateRow.VALUES), True)}
 LISTED: dict[str, tuple[bool, ...]] = {"offer": (), "rate": (False,)}
@@ -205,7 +205,7 @@ def add_dimensions(connection: Connection, dimension: Table, new: Sequence[Mappi
     insert_rows(connection, dimension, names, [tuple(row[name] for name in names) for row in new], new=True)
     keys = {str(row["key"]) for row in new}
     query = select(dimension.c.key, dimension.c.id)
-    if len(keys) > MANY:  # rather all of their sources than one by one
+    if len(keys) > MAX_ASKED:  # rather all of their sources than one by one
         found = connection.execute(query.where(dimension.c.source.in_({str(row["source"]) for row in new}))).all()
     else:
         found = connection.execute(query.where(dimension.c.key.in_(keys))).all()

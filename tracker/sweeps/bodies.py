@@ -23,6 +23,7 @@ from tracker.book.listing import ENDED_MS, SWEEP
 from tracker.config import BodiesSettings
 from tracker.database.faults import fault_line
 from tracker.database.handle import reading, writing
+from tracker.database.limits import in_parts
 from tracker.database.postgres import serialize
 from tracker.database.rows import from_s, to_ms, to_s
 from tracker.database.schema import TABLES
@@ -108,10 +109,9 @@ def _add(
 
 def _there(connection: Connection, keys: Collection[str]) -> set[str]:
     """Those of the hashes that are kept."""
-    wanted = list(keys)
     found: set[str] = set()
-    for start in range(0, len(wanted), 500):  # SQLite allows 999 parameters in old builds
-        found.update(connection.scalars(select(BODY.c.sha256).where(BODY.c.sha256.in_(wanted[start : start + 500]))))
+    for some in in_parts(list(keys)):
+        found.update(connection.scalars(select(BODY.c.sha256).where(BODY.c.sha256.in_(some))))
     return found
 
 
@@ -160,12 +160,12 @@ def evict(connection: Connection, settings: BodiesSettings, now: datetime, *, in
 
 def _drop(connection: Connection, sweep: int) -> None:
     """Forget a kept sweep and the bodies that no other one has."""
-    hashes = set(_hashes(connection, sweep))
+    hashes = sorted(set(_hashes(connection, sweep)))
     connection.execute(delete(KEPT_PAGE).where(KEPT_PAGE.c.first_sweep == sweep))
     connection.execute(delete(KEPT_SWEEP).where(KEPT_SWEEP.c.first_sweep == sweep))
     unused = ~exists().where(KEPT_PAGE.c.sha256 == BODY.c.sha256)
-    for start in range(0, len(hashes), 500):
-        connection.execute(delete(BODY).where(BODY.c.sha256.in_(sorted(hashes)[start : start + 500]), unused))
+    for some in in_parts(hashes):
+        connection.execute(delete(BODY).where(BODY.c.sha256.in_(some), unused))
 
 
 def kept_sweeps(connection: Connection, since: datetime, source: str = "", *, until: datetime | None = None) -> list[KeptSweep]:
