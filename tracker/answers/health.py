@@ -1,4 +1,4 @@
-"""How each configured source is doing, from its coverage rows."""
+"""How each configured source is doing, by its sweeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans, the curve over volume and the flips as JSON values."""
+"""Setups, plans, the curve over volume and the flips as JSON values."""
 
 from __future__ import annotations
 

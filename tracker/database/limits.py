@@ -1,4 +1,6 @@
-"""What a row may hold: how long a name is, how many GPUs, and text that databases and terminals do not choke on. And a statement."""
+"""What a row may hold: how long a name is, how many GPUs, and text that databases and terminals do not choke on; and how much a
+statement may ask for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The lowest price of each day over all providers, worked out again in the transaction that changes a day of one of them.
+"""The lowest price of each day over all providers, worked out again in the transaction that changes a day of one of them, or once for
+all days where a source is far behind.
 
 Of several sources of a provider one speaks for a day, by ``precedence``; where that changes, all days are worked out anew. Prices stay
 native: a day has a row for each currency, and which of them is the lowest is told by the exchange rate of the day, when it is read.
