@@ -99,7 +99,6 @@ class Replay:
         self.feeds = feeds
         self.clock = Clock()
         self.tallies: dict[str, Tally] = {feed.id: Tally() for feed in feeds}
-        self.wrong_cheapest: list[str] = []
         self._waiting: dict[str, dict[str, Any]] = defaultdict(dict)  # rows that were new last time and not listed
         self._seen: dict[str, dict[str, Any]] = defaultdict(dict)
         db = open_database(f"sqlite:///{folder / 'replay.db'}")

@@ -21,7 +21,6 @@ TURN = TokenMix(cache_read=240_000, input=16_000, output=4_000)
 TEAM = Workload(id="team", name="team", mix=TURN, requests_per_month=D(63_000), context=262_144)
 KIMI = TokenPrices(input=D(2), cache_read=D("0.20"), output=D(10))
 
-NOT_NOW = "never_at_this_utilization"
 # facts/breakeven_cases.json by hand: rent, blend, capacity, utilization, marginal -> status, V*, replicas, u*, V_s, $/Mtok at u.
 CASES: list[tuple[Any, ...]] = [
     ("swfte_1node", 17_520, "2", None, "1", "0", "capacity_unknown", 8_760_000_000, 1, None, None, None),

@@ -50,7 +50,6 @@ UNITS = {
     "H100": ("nvidia-h100-sxm-80", "2.400"),
     "B300": ("nvidia-b300-sxm-288", "8.406"),
 }
-B300_NODE = ("nvidia-b300-sxm-288", "6.94")  # seed 001, 2026-10-17
 
 
 class Facts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -10,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from databases import new_book, opened
 from sqlalchemy import Engine, text
+from waiting import until
 
 from tracker.book.bookfile import Dated
 from tracker.book.bookstore import import_dated
@@ -65,12 +65,11 @@ def test_a_month_that_another_is_writing_into_stays_with_the_point(pg: Engine, m
 
 
 def until_another_waits(db: Engine) -> None:
-    end = time.monotonic() + PATIENT_MS / 1000
-    while True:
+    def waits() -> object:
         with reading(db) as connection:
-            if connection.execute(WAITS).scalar_one():
-                return
-        assert time.monotonic() < end, "nobody waits"
+            return connection.execute(WAITS).scalar_one()
+
+    until(waits, seconds=PATIENT_MS / 1000)
 
 
 @pytest.mark.real
