@@ -16,10 +16,11 @@ from small_world import offer, rate, small_world, sweep
 from sqlalchemy import Engine, text
 
 from tracker.answers.ageing import latest
-from tracker.answers.decided import Decided, course, decision_at
+from tracker.answers.decided import Decided, course
 from tracker.answers.decisions import keep_decisions
 from tracker.answers.recompute import Sizer
 from tracker.database.handle import reading
+from tracker.database.rows import TICK
 from tracker.sweeps.leases import Terms, claim
 from tracker.world import World
 
@@ -100,8 +101,9 @@ def test_the_cheapest_setup_is_the_decision_of_now(db: Engine, world: World, las
     fill(db, world, last)
     (row,) = view(db, "select * from v_cheapest where model = 'large-60b'")
     with reading(db) as connection:
-        found = decision_at(connection, world.config.sources, NOW - timedelta(hours=last), **LARGE)
-    assert found is not None and found.usd_per_hour is not None
+        decided = NOW - timedelta(hours=last)
+        (found,) = course(connection, world.config.sources, decided, decided + TICK, **LARGE)
+    assert found.usd_per_hour is not None
     assert (bool(row["fresh"]), as_time(row["seen_at"]), as_time(row["decided_at"])) == (fresh, NOW - timedelta(hours=last), found.at)
     names = ("provider", "sku", "region", "tier", "gpu", "gpu_count", "machines", "weight_format", "currency", "source", "source_url")
     assert {name: row[name] for name in names} == {name: getattr(found, name) for name in names}

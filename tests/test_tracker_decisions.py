@@ -16,11 +16,11 @@ from small_world import T0, fx, offer, rate, small_world, sweep
 from sqlalchemy import Engine, insert, select
 
 from tracker.answers.ageing import latest
-from tracker.answers.decided import DECISION, Decided, course, decision_at, decisions, subjects
+from tracker.answers.decided import DECISION, Decided, course, decisions, subjects
 from tracker.answers.decisions import keep_decisions
 from tracker.answers.recompute import Sizer
 from tracker.database.handle import open_database, reading, writing
-from tracker.database.rows import to_s
+from tracker.database.rows import TICK, to_s
 from tracker.service.clock import mend_future
 from tracker.world import World
 
@@ -175,12 +175,9 @@ def test_the_decision_of_a_moment_is_the_last_one_made_by_then(db: Engine, sizer
         look(db, sizer, at(hours))
     sources = sizer.world.config.sources
     with reading(db) as connection:
-        prices = [
-            found and found.usd_per_hour
-            for hours in (-0.001, 0, 0.999, 1, 1.5, 2, 3)
-            for found in [decision_at(connection, sources, at(hours), **LARGE)]
-        ]
-        assert prices == [None, D("2.3"), D("2.3"), D("2.2"), D("2.2"), D("2.4"), D("2.4")]
+        moments = map(at, (-0.001, 0, 0.999, 1, 1.5, 2, 3))
+        prices = [[f.usd_per_hour for f in course(connection, sources, moment, moment + TICK, **LARGE)] for moment in moments]
+        assert prices == [[], [D("2.3")], [D("2.3")], [D("2.2")], [D("2.2")], [D("2.4")], [D("2.4")]]
         held = [found.usd_per_hour for found in course(connection, sources, at(1.5), at(2), **LARGE)]
         assert held == [D("2.2")]
         assert [f.usd_per_hour for f in decisions(connection, at(1), at(2), **LARGE)] == [D("2.2")]
@@ -230,8 +227,9 @@ def test_what_is_read_ends_too_while_nobody_looks(db: Engine, sizer: Sizer) -> N
     look(db, sizer, at(0))
     sources = sizer.world.config.sources
     with reading(db) as connection:
-        rents = [found and found.usd_per_hour for h in (1, 3, 3.1, 90) for found in [decision_at(connection, sources, at(h), **LARGE)]]
-        assert rents == [D("2.3"), D("2.3"), None, None]
+        moments = map(at, (1, 3, 3.1, 90))
+        rents = [[f.usd_per_hour for f in course(connection, sources, moment, moment + TICK, **LARGE)] for moment in moments]
+        assert rents == [[D("2.3")], [D("2.3")], [None], [None]]
         told = [(f.at, f.fresh) for f in course(connection, sources, at(-1), at(90), **LARGE)]
         assert told == [(at(h) + timedelta(seconds=h > 0), h == 0) for h in (0, 3, 48)]
         assert [f.at for f in course(connection, sources, at(4), at(5), **LARGE)] == [at(3) + timedelta(seconds=1)]

@@ -82,14 +82,6 @@ def decisions(
     return [_decided(dict(row)) for row in connection.execute(query).mappings()]
 
 
-def decision_at(
-    connection: Connection, sources: Mapping[str, Source], at: datetime, *, model: str, workload: str, policy: str
-) -> Decided | None:
-    """The decision that held at a moment, without what had passed its age limit by then; None before the first."""
-    row = _row_at(connection, at, model, workload, policy)
-    return None if row is None else _decided([row, *lapsed(connection, sources, row, to_s(at))][-1])
-
-
 def course(
     connection: Connection, sources: Mapping[str, Source], start: datetime, end: datetime, *, model: str, workload: str, policy: str
 ) -> list[Decided]:
