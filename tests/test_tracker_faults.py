@@ -46,7 +46,6 @@ from tracker.service.clock import Watch, clock_fault, mend_future
 from tracker.service.daemon import Daemon
 from tracker.service.readiness import not_ready
 from tracker.sweeps.bodies import keep_bodies
-from tracker.sweeps.licences import keep_licence
 from tracker.sweeps.patience import patiently
 from tracker.sweeps.store import SWEEP, SweepReport, record_sweep, unmapped_names
 from tracker.world import World
@@ -400,26 +399,26 @@ def test_what_was_learnt_and_held_by_a_clock_that_was_ahead_is_not_hidden_until_
     """By a clock a month ahead a price of last week is imported, another is held, a name is met, an answer is kept and a licence is read:
     all of that is known now."""
     ahead, now = NOW + timedelta(days=30), NOW + timedelta(hours=1)
-    small_sweep(db, "rents", NOW, offer("2.00"))
+    small_sweep(db, "rents", NOW, offer("2.00"), licence=Licence(name="CC0", url="https://x.example"))
     seen = to_s(NOW - timedelta(days=7))
     import_dated(db, [Dated(offer("1.50", provider="elsewhere"), "table", seen, seen, None)], ahead)
-    small_sweep(db, "rents", ahead, offer("2.00"), unmapped=[("gpu", "X900")])
+    for at, name in ((ahead - timedelta(hours=1), "CC BY 4.0"), (ahead, "CC BY-SA 4.0")):
+        small_sweep(db, "rents", at, offer("2.00"), unmapped=[("gpu", "X900")], licence=Licence(name=name, url="https://x.example"))
     report = SweepReport(source="rents", started_at=ahead, finished_at=ahead, status="ok")
     keep_bodies(db, world.settings.bodies, report, [Page(url="https://x.example", body=b"{}", fetched_at=ahead)])
     with writing(db) as connection:
         sighting = Sighting(source="rents", at=to_s(ahead), when=ahead)
         hold(connection, OFFERS, sighting, "key", offer("9.00"), None, Doubt("far off", REPEAT))
-        for name, since in (("older", to_s(now)), ("old", to_s(ahead) - 5), ("new", to_s(ahead))):
-            keep_licence(connection, "rents", Licence(name=name, url="https://x.example"), since)
-        assert {"sweep.at", "unmapped.first_seen", "kept_sweep.last_read", *AS_READ} < later_than(connection, now)
-        assert mend_future(connection, to_s(now), 0) > 0
+        assert {"sweep.at", "source_licence.since", "unmapped.first_seen", "kept_sweep.last_read", *AS_READ} < later_than(connection, now)
+        assert mend_future(connection, to_s(now), 0) == 3  # one of them the import
         assert later_than(connection, now) == AS_READ
     later = now + timedelta(minutes=1)
     assert [row["name"] for row in unmapped_names(db, later)] == ["X900"]
     with reading(db) as connection:
         assert {entry.value.provider for entry in read_book(connection, later, world.config.sources).offers} == {"cloud", "elsewhere"}
         assert len(entries(connection, at=later)) == 1
-        assert [(row.name, row.since) for row in connection.execute(select(TABLES["source_licence"]))] == [("new", to_s(now))]
+        stated = [(row.name, row.since) for row in connection.execute(select(TABLES["source_licence"]).order_by("since"))]
+        assert stated == [("CC0", to_s(NOW)), ("CC BY 4.0", to_s(now) - 2), ("CC BY-SA 4.0", to_s(now) - 1)]
 
 
 def test_sweeps_that_nobody_saw_go_ahead_are_dated_back_by_hand(tmp_path: Path) -> None:

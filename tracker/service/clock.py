@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, delete, or_, select, update
 
 from engine.units import SECONDS_PER_HOUR
 from tracker.book.listing import ACCEPTED, OFFER, OFFER_POINT, RATE, RATE_POINT, SWEEP
@@ -23,7 +23,7 @@ from tracker.database.rows import from_s
 from tracker.database.schema import TABLES
 
 STEP_S = 5.0  # less is a clock being trimmed
-# When a thing was learnt, seen or read: what no sweep's own moment says. A licence is beside them, as its moment is its key.
+# When a thing was learnt, seen or read: what is no moment of a sweep.
 LEARNT = {
     "backdated": ("known_at",), "fx": ("known_at",), "kept_sweep": ("last_read",), "quarantine": ("first_seen", "last_seen", "decided_at"),
     "unmapped": ("first_seen", "last_seen"),
@@ -93,12 +93,6 @@ def _no_later_than(connection: Connection, now: int) -> None:
         for column in (TABLES[name].c[column] for column in columns):
             latest = from_s(now) if isinstance(column.type, Moment) else now
             connection.execute(update(TABLES[name]).where(column > latest).values({column.name: latest}))
-    licence = TABLES["source_licence"]
-    newest = select(licence.c.source, func.max(licence.c.since).label("since")).group_by(licence.c.source)
-    for source, since in connection.execute(newest.having(func.max(licence.c.since) > now)).all():
-        mine = licence.c.source == source
-        connection.execute(delete(licence).where(mine, licence.c.since >= now, licence.c.since < since))
-        connection.execute(update(licence).where(mine, licence.c.since == since).values(since=now))
 
 
 def _free(connection: Connection, source: str, moments: Sequence[int], now: int) -> Iterator[int]:
@@ -126,7 +120,7 @@ def _accepted(connection: Connection, source: str, after: int) -> list[int]:
 def _moments(source: str) -> Iterator[tuple[Table, str, ColumnElement[bool]]]:
     """Every column that holds the moment of a sweep, and which of its rows are of ``source``."""
     mine = {kind: select(dimension.c.id).where(dimension.c.source == source) for kind, dimension in (("offer", OFFER), ("rate", RATE))}
-    statistic, fx, quarantine = TABLES["statistic"], TABLES["fx"], TABLES["quarantine"]
+    statistic, fx, quarantine, licence = (TABLES[name] for name in ("statistic", "fx", "quarantine", "source_licence"))
     yield OFFER_POINT, "at", OFFER_POINT.c.offer_id.in_(mine["offer"])
     yield RATE_POINT, "at", RATE_POINT.c.rate_id.in_(mine["rate"])
     yield statistic, "at", statistic.c.offer_id.in_(mine["offer"])
@@ -135,4 +129,5 @@ def _moments(source: str) -> Iterator[tuple[Table, str, ColumnElement[bool]]]:
         yield from ((table, column, whose) for column in columns)
     yield fx, "known_at", fx.c.origin == source
     yield quarantine, "last_at", quarantine.c.source == source
+    yield licence, "since", licence.c.source == source
     yield SWEEP, "at", SWEEP.c.source == source
